@@ -12,8 +12,8 @@ use signaling_wire::{ExchangeNumber, Incarnation};
 /// node then runs 60 s of sweeps.
 ///
 /// # Panics
-/// If a parsed item is written in more bytes than it was read from, or the node refuses a second
-/// copy of an accepted batch. Bytes that are no batch are no fault.
+/// If a parsed item has no bytes or is written in more of them. If the node refuses a second copy
+/// of an accepted batch. Bytes that are no batch are no fault.
 pub fn batches(data: &[u8]) {
     let mut bytes = data;
     if forward::open(&mut bytes).is_ok() {

@@ -29,8 +29,13 @@ const MAX_LINES: usize = 200;
 /// Types of the servers' messages to clients.
 const SERVER_MESSAGES: &str = "welcome signal broadcast ack error joined waiting members_changed left ice_servers pong";
 
-/// Splits the bytes into at most 200 lines. The first byte of a line selects one of three clients,
-/// which sends the rest; `~` advances the clock by 250 ms. Each message must get an outcome.
+/// Executes the first 200 lines of the bytes; then 26 s pass. The first byte of a line selects one
+/// of three clients, which sends the rest; `~` advances the clock by 250 ms. A line that is no
+/// UTF-8 has no effect.
+///
+/// # Panics
+/// If a message has no outcome or two, or a client receives an unknown message. If a room has more
+/// than two members, or the node sends other output than expected.
 pub fn commands(data: &[u8]) {
     let Some(mut stage) = Stage::new() else { return };
     for line in data.split(|byte| *byte == b'\n').take(MAX_LINES) {
@@ -171,7 +176,7 @@ impl Stage {
     }
 }
 
-/// Checks that a client receives exactly one of our messages.
+/// Checks that a text begins like one of our messages to clients. No text is valid too.
 fn check(text: &[u8]) {
     if text.is_empty() {
         return;

@@ -22,7 +22,12 @@ fn open(target: &str) -> Option<Translator> {
 
 /// Passes the inputs of sessions to translators and checks the outputs. The bytes are lines of
 /// `upgrade`, `client>`, `binary>`, `mesh<`, `pong` and `wait`, as in transcripts of the dialects;
-/// the path of `upgrade` begins with the dialect's mount. Other lines have no effect.
+/// the path of `upgrade` begins with the dialect's mount. Other lines have no effect, and neither
+/// has an input without a session.
+///
+/// # Panics
+/// If a request to the mesh is invalid, or a frame to the client is no JSON. If a translator
+/// retains more than 6 MiB.
 pub fn dialects(transcript: &[u8]) {
     let mut now = Instant::now();
     let mut session = None;

@@ -4,8 +4,12 @@ use signaling_core::ws::{Decoder, Event, Limits, Violation};
 
 const LIMITS: Limits = Limits { max_message_bytes: 1024, max_fragments: 8, binary: true };
 
-/// Decodes the bytes after the first one, in pieces whose size that one selects. Any size must give
-/// the same events and violation.
+/// Decodes the bytes after the first one, whole and in pieces of 1 to 32 bytes. The first byte
+/// selects the size.
+///
+/// # Panics
+/// If the pieces give other events or another violation than the whole. If an event is invalid or
+/// too long, or the decoder holds more than 4 KiB.
 pub fn frames(data: &[u8]) {
     let Some((&cut, bytes)) = data.split_first() else { return };
     let whole = read(bytes, bytes.len().max(1));

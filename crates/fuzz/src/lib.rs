@@ -1,10 +1,10 @@
-//! Fuzz targets for every parser of bytes from clients or other servers. A target is a function of
-//! any bytes that panics on a fault.
+//! Fuzz targets for the parsers of frames, batches, messages and dialects, which read bytes of
+//! clients or other servers. A target is a function of any bytes that panics on a fault.
 //!
 //! The programs in `fuzz/` at the workspace's root run them with libFuzzer (`make fuzz`). An
-//! ordinary test runs them on `corpus/`, whole and damaged, so that CI needs no engine. Targets
-//! also assert that parsing does not depend on how the bytes are cut, that parsed values are
-//! written in no more bytes, and that limits hold.
+//! ordinary test runs them on `corpus/`, whole and damaged, so that CI needs no engine. Some
+//! targets also assert that parsing does not depend on how the bytes are cut (`frames`). Others
+//! assert that parsed values are written in no more bytes, or that limits hold.
 
 mod batches;
 mod commands;

@@ -5,6 +5,10 @@ use signaling_protocol::client::{self, ClientMessage, EdgeMessage};
 use signaling_protocol::server::write_signal;
 
 /// Parses any bytes as a message, in each way of the edge and the node, and compares the results.
+///
+/// # Panics
+/// If the ways disagree, an error text is empty or has 1,000 bytes, or a relayed `signal` has other
+/// data or another id.
 pub fn messages(text: &[u8]) {
     let parsed = client::parse(text);
     let names = client::names(text);

@@ -6,6 +6,10 @@ use signaling_wire::trunk::{ToEdge, ToNode};
 
 /// Parses the bytes after the first one: 0 selects frames to a node, 2 a grant, others frames to an
 /// edge.
+///
+/// # Panics
+/// If a parsed frame has no bytes or is written in more of them, or a rejected one is consumed. If
+/// a written grant is read differently, or its patterns admit wrong names.
 pub fn trunks(data: &[u8]) {
     match data.split_first() {
         Some((0, bytes)) => run(bytes, ToNode::take, ToNode::append),

@@ -56,15 +56,17 @@ struct Unanswered {
 pub(crate) struct Return {
     /// `false` if the session was lost and the client got a new one.
     pub(crate) resumed: bool,
-    /// Ids of the messages that were sent again.
+    /// Ids of the messages that were sent again, in their order. Messages sent for the first time,
+    /// which waited for the reconnect, are not in it.
     pub(crate) retransmitted: Vec<u64>,
-    /// Number of attempts, with the failed ones.
+    /// Number of attempts since the socket ended, with the failed ones.
     pub(crate) tries: u32,
 }
 
 impl Client {
     /// Connects, sends `hello`, if any, and waits for `welcome`, for `OPEN` of PeerJS or for `pong`
-    /// of y-webrtc, together at most 15 s. Fails if the server refuses.
+    /// of y-webrtc. Fails after 15 s, if the server refuses or closes, or if `url` does not begin
+    /// with `ws://`.
     pub(crate) async fn connect(url: &str, hello: Option<&'static str>) -> Result<Self, ConnectError> {
         let opening = async {
             let mut socket = open(url).await?;
@@ -107,9 +109,9 @@ impl Client {
         self.unanswered = Some(RefCell::default());
     }
 
-    /// Sends without waiting. `id` is the number in `text`, if any. A client that keeps messages
-    /// sends those of a closed socket after its reconnect. Returns `false` if the message is lost,
-    /// since the buffer is full or the socket is closed.
+    /// Sends without waiting. `id` is the request's id in `text`, if any. A client that keeps
+    /// messages sends those with an id of an ended socket after its reconnect. Returns `false` if
+    /// the message is lost, since the buffer of 1 MiB is full or the socket has ended.
     pub(crate) fn send(&self, text: String, id: Option<u64>) -> bool {
         let (Some(unanswered), Some(id)) = (&self.unanswered, id) else { return self.write(text) };
         let is_sent = self.write(text.clone());
@@ -127,8 +129,8 @@ impl Client {
         }
     }
 
-    /// Resumes the session on a new socket to `url` and sends messages without an outcome again, in
-    /// order. One attempt; fails as [`Self::connect`].
+    /// Resumes the session on a new socket to `url` and sends the kept messages in the order of
+    /// their ids. One attempt, so `tries` is 1; fails as [`Self::connect`].
     pub(crate) async fn reconnect(&self, url: &str) -> Result<Return, ConnectError> {
         let url = format!("{url}&resume={}", self.welcome.borrow().resume);
         let next = Self::connect(&url, None).await?;
@@ -176,8 +178,8 @@ impl Client {
         socket.poll_next_unpin(context)
     }
 
-    /// Passes texts to `on_text` until the socket ends. Returns its close code, or a text for a
-    /// break and for a close frame without a code.
+    /// Passes texts to `on_text` until the socket ends. Returns its close code, `no code` for a
+    /// close frame without one, or the cause of a break (`lost` if unknown).
     pub(crate) async fn read(&self, mut on_text: impl FnMut(&str)) -> String {
         let mut ending = None;
         loop {
@@ -198,13 +200,14 @@ impl Client {
         }
     }
 
-    /// Ends the connection without a close frame, as a broken network does.
+    /// Ends the sending side of the connection without a close frame, as a crash of the client
+    /// does. [`Self::read`] ends once the server closes too.
     pub(crate) fn cut(&self) {
         // It fails only if the connection has ended already.
         let _ = Pin::new(self.socket.borrow_mut().get_mut()).poll_shutdown(&mut TaskContext::from_waker(Waker::noop()));
     }
 
-    /// Sends a close frame, if the kernel takes it at once.
+    /// Sends a close frame with 1000, if the kernel takes it at once and the socket is open.
     pub(crate) fn close(&self) {
         if self.is_open.replace(false) {
             let mut socket = self.socket.borrow_mut();
@@ -258,7 +261,7 @@ fn requested_delay(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?))
 }
 
-/// Returns the delay that a `goodbye` requests; `None` for other texts.
+/// Returns the delay that a `goodbye` requests; `None` for one without a delay, and other texts.
 pub(crate) fn retry_after_of(text: &str) -> Option<Duration> {
     #[derive(Deserialize)]
     struct Goodbye {

@@ -1,8 +1,9 @@
 //! The balancer beside other proxies: the same clients against each in turn, in front of the same
-//! nodes. A machine's speed drifts by more than the proxies differ. So all run at the same time,
-//! and each measurement visits all contestants before the next begins. Each round begins with
-//! another contestant, and a ratio is the median of the rounds' ratios. A run that lost a message
-//! or did not deliver the whole rate does not count. The next one begins with new servers.
+//! nodes. A machine's speed drifts by more than the proxies differ. So all servers run at the same
+//! time, and each measurement visits all contestants before the next begins. Each round begins with
+//! another contestant, and a ratio is the median of the rounds' ratios. A run with a failure, such
+//! as a lost message or less than 98% delivered in time, does not count. The next one begins with
+//! new servers.
 
 mod contestant;
 mod figures;
@@ -28,19 +29,19 @@ pub use contestant::Contestant;
 /// Options of `mesh-load compare`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// Rounds of all measurements
+    /// Rounds of all measurements (1 to 100)
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Messages per second of all clients together, in topics before they are copied; a
-    /// comma-separated list
+    /// Messages per second of all clients together (1 to 1,000,000), in topics before they are
+    /// copied; a comma-separated list
     #[arg(long, value_delimiter = ',', default_values_t = [2_000, 10_000, 30_000],
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     rates: Vec<u64>,
     /// Size of a message's data: ice (200 bytes), sdp (3,000 bytes), varied (200 to 4,000 bytes),
-    /// or a number of bytes; a comma-separated list
+    /// or a number of bytes, at most 60,000; a comma-separated list
     #[arg(long, value_delimiter = ',', default_value = "ice,sdp")]
     sizes: Vec<Size>,
-    /// Measured time of each size and rate, in seconds, after a warm-up of 1 s
+    /// Measured time of each size and rate, in seconds (1 to 3,600), after a warm-up of 1 s
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
     /// Number of clients that send; a multiple of 2, or of --topic-members
@@ -49,7 +50,7 @@ pub struct Options {
     /// Number of idle clients for the memory measurement
     #[arg(long, default_value_t = 9_000, value_parser = clap::value_parser!(u32).range(1..))]
     idle_clients: u32,
-    /// Time from the connection of the idle clients to the memory reading, in seconds
+    /// Time from the connection of the idle clients to the memory reading, in seconds (0 to 3,600)
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(..=3_600))]
     hold: u64,
     /// Number of clients for the connection rate
@@ -62,7 +63,8 @@ pub struct Options {
     /// also to the server of the npm package `peer` or `y-webrtc`
     #[arg(long, value_enum, default_value_t)]
     dialect: Wire,
-    /// Number of clients of each topic of y-webrtc clients; a message is copied to all others
+    /// Number of clients of each topic of y-webrtc clients (2 to 100); a message is copied to all
+    /// others
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=100))]
     topic_members: u32,
     /// Contestants; a comma-separated list [default: all that speak the protocol]
@@ -71,7 +73,7 @@ pub struct Options {
     /// Directory of signaling-node and signaling-balancer [default: the one of this program]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
-    /// File for all figures as JSON; - prints them to standard output
+    /// File for all figures as JSON; - prints them to standard output instead of the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -124,7 +126,8 @@ impl Options {
     }
 }
 
-/// Runs the comparison. Fails if servers cannot start, or on an interrupt, which stops them all.
+/// Runs the comparison. Fails if clients or contestants do not fit the protocol, a program is
+/// missing, or servers do not start or stop. Fails on SIGINT or SIGTERM too, which stops them all.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;

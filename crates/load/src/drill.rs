@@ -1,7 +1,7 @@
 //! A steady load during actions on the mesh or on the clients' sockets.
 //! Clients request an ack of each message, come back when their socket ends, and retransmit
-//! messages without an ack. The exchange records each arrival, and a sampler reads the servers'
-//! metrics ten times per second. Pure code computes the effects of actions from both afterwards.
+//! messages without an ack. The exchange records each arrival. With `--dir` a sampler reads the
+//! servers' metrics ten times per second. Pure code computes the effects of actions afterwards.
 
 mod load;
 mod sampler;
@@ -40,9 +40,10 @@ pub struct Options {
     #[command(flatten)]
     traffic: TrafficOptions,
     /// Act of the script, as '5 kill node-1'; may be repeated. Seconds count from the start of the
-    /// measured time. Actions: scale NODES; kill, pause, resume, drain, replace or restart SERVER;
-    /// cut PERCENT% (ends connections of clients); cut-lane NODE NODE (resets the connection from
-    /// the first to the second; `any` draws one)
+    /// measured time, from 1 to 3 before its end (--seconds, at most 600). Actions: scale
+    /// NODES; kill, pause, resume, drain, replace or restart SERVER; cut PERCENT% (ends connections
+    /// of clients); cut-lane NODE NODE (resets the connection from the first to the second; `any`
+    /// draws one)
     #[arg(long, value_name = "SECONDS ACTION", required = true)]
     act: Vec<Step>,
 }
@@ -56,12 +57,12 @@ struct ActReport {
     moved: u64,
     #[serde(flatten)]
     effect: Effect,
-    /// Time until sessions and clients were back for good; `None` if they are not.
+    /// Time until sessions and returned clients were back; `None` if sessions are not.
     settled_us: Option<u64>,
 }
 
-/// Runs the scenario. Fails if the script is invalid or the clients cannot connect. A failed act is
-/// a failure in the report.
+/// Runs the scenario. Fails if the script is invalid, the clients cannot connect, or the servers of
+/// `--dir` cannot be read. A failed act is a failure in the report.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     let steps = options.steps()?;
     let fleet = FleetOptions { reconnect: true, ..options.fleet.clone() };

@@ -1,4 +1,5 @@
-//! The loop of `exchange` and `rooms` that follows a schedule, its progress bar, and a run's end.
+//! The loop of `exchange` and `rooms` that follows a schedule, and a run's end. Progress bars for
+//! all scenarios.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -35,6 +36,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Starts the schedule now, with a progress bar named `what`. Fails if the system has no timer.
+    /// Panics outside a Tokio runtime.
     pub(crate) fn start(schedule: Schedule, clock: Clock, what: &'static str) -> Result<Self> {
         let bar = progress(schedule.duration_us / 1_000_000, what);
         // Read before the ticker starts, so that units of a tick are due at that tick.
@@ -45,7 +47,8 @@ impl Driver {
 
     /// Runs until `end_us`, a time of the schedule in microseconds since its start. Calls `begin`
     /// per due unit with its number (from 0) and its time on the clock in microseconds. Calls
-    /// `turn` at each tick of 1 ms. Fails if the timer breaks.
+    /// `turn` at each tick of 1 ms, and at least once. A further call goes on to a later end. Fails
+    /// if the timer breaks.
     pub(crate) async fn until(
         &mut self,
         end_us: u64,
@@ -87,13 +90,14 @@ pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bo
     sleep(QUIET).await;
 }
 
-/// A clock with a resolution of some microseconds. The runtime's own timers round up to 1 ms.
+/// A timer with a resolution of some microseconds. The runtime's own timers round up to 1 ms.
 pub(crate) struct Ticker {
     timer: AsyncFd<File>,
 }
 
 impl Ticker {
-    /// Creates a clock that ticks at this interval. Fails if the system refuses a timer.
+    /// Creates a timer that ticks at this interval. Fails if the system refuses it. Panics outside
+    /// a Tokio runtime.
     pub(crate) fn every(interval: Duration) -> Result<Self> {
         let make = || -> nix::Result<TimerFd> {
             let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
@@ -106,7 +110,8 @@ impl Ticker {
         Ok(Self { timer })
     }
 
-    /// Waits for the next tick. Missed ticks count as one. Fails if the timer breaks.
+    /// Waits for the next tick. Ticks missed since the last call count as one, and end the wait at
+    /// once. Fails if the timer breaks.
     pub(crate) async fn tick(&mut self) -> Result<()> {
         loop {
             let mut guard = self.timer.readable_mut().await.context("the timer is broken")?;

@@ -42,12 +42,13 @@ const MAX_PROBES: usize = 200;
 /// Kind of an exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    /// Durations and seed.
     pub(crate) run: RunOptions,
-    /// Workload units started per second.
+    /// Workload units (messages or calls) started per second.
     pub(crate) rate: u64,
-    /// Interval of the messages of a pair that request an ack: 1 for all, 0 for none.
+    /// Interval of the messages of a client that request an ack: 1 for all, 0 for none.
     pub(crate) ack_interval: u64,
-    /// `true` to keep the time of each event, for drills.
+    /// `true` to keep the time of each arrival, for drills.
     pub(crate) is_recorded: bool,
     /// Wire protocol of the clients.
     pub(crate) wire: Wire,
@@ -66,20 +67,20 @@ impl Settings {
     }
 }
 
-/// Counts of clients that come back after their socket ended; all 0 if clients do not come back.
+/// Ends and resumes of the sockets of clients; all 0 if clients do not resume sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returns {
     /// Sockets that were closed with 1001.
     pub drained: u64,
-    /// Clients that came back.
+    /// Successful reconnects. One client may have several.
     pub returned: u64,
-    /// Returns that resumed the session.
+    /// Reconnects that resumed the session; after all others the client has a new one.
     pub resumed: u64,
-    /// Connection attempts, including failed ones.
+    /// Connection attempts of the successful reconnects, with the failed attempts before them.
     pub tries: u64,
-    /// Messages that clients sent again.
+    /// Messages that clients sent again after reconnects.
     pub retransmitted: u64,
-    /// Clients whose socket ended within the schedule and that have not come back.
+    /// Clients whose socket ended before the end of the sending and that have not come back.
     pub away: u64,
 }
 
@@ -102,11 +103,12 @@ pub(crate) struct Exchange<W> {
     /// client and itself stays empty.
     ledgers: RefCell<Vec<Vec<Ledger>>>,
     record: RefCell<Record>,
-    /// Times of single events, if they are recorded.
+    /// Times of single events. Arrivals are in it only with `is_recorded` of the settings.
     pub(crate) recording: RefCell<Recording>,
     reconnect: bool,
     away_since_us: RefCell<BTreeMap<usize, u64>>,
-    /// End of the sending on the clock, in microseconds.
+    /// End of the sending on the clock, in microseconds: 0 before [`Self::run`], the planned one
+    /// during it.
     pub(crate) end_us: Cell<u64>,
 }
 
@@ -139,8 +141,8 @@ impl<W: Workload> Exchange<W> {
         }))
     }
 
-    /// Connects all clients of the plan. Fails with the first client that cannot, or if one does
-    /// not get subscribed to its topic.
+    /// Connects all clients of the plan. Fails with the first client that cannot, or if one is not
+    /// subscribed to its topic after 20 s.
     pub(crate) async fn connect(self: &Rc<Self>, plan: FleetPlan) -> Result<Fleet> {
         let fleet = Fleet::connect(plan, self).await?;
         self.clients.borrow_mut().clone_from(&fleet.clients);
@@ -172,8 +174,8 @@ impl<W: Workload> Exchange<W> {
         Ok(())
     }
 
-    /// Sends by the schedule until it ends or `over` completes. Measures costs of `watched` unless
-    /// `over` completes first. Fails if the timer breaks.
+    /// Sends by the schedule until it ends or `over` completes. Measures costs of `watched`, if it
+    /// is not empty, unless `over` completes first. Fails if the timer breaks.
     pub(crate) async fn run(&self, watched: &[Watched], over: impl Future<Output = ()>) -> Result<()> {
         let schedule = self.settings.schedule();
         let warmup_us = self.settings.run.warmup * 1_000_000;
@@ -212,7 +214,8 @@ impl<W: Workload> Exchange<W> {
         Ok(())
     }
 
-    /// Waits for all arrivals, answers and returns, at most for `settle_ms` of the options.
+    /// Waits for all arrivals, answers and returns, at most for `settle_ms` of the options. Waits
+    /// 300 ms more for duplicates.
     pub(crate) async fn settle(&self) {
         let is_settled = || {
             self.send_due();
@@ -233,7 +236,6 @@ impl<W: Workload> Exchange<W> {
     /// Closes all sockets and returns the record.
     pub(crate) fn finish(&self, fleet: Fleet) -> Record {
         let (acks, returns) = (self.ack_totals(), self.returns());
-        // The closes that follow count in a record that is never read.
         let mut record = Record { messages: self.totals(), acks, returns, ..self.record.take() };
         record.times.connect = fleet.close();
         record
@@ -404,7 +406,8 @@ impl<W: Workload> Listener for Exchange<W> {
     }
 }
 
-/// Runs a whole load of clients that connect to the servers of `fleet`. Fails if one cannot.
+/// Runs a whole load of clients that connect to the servers of `fleet`, and send once `gate`
+/// completes. Fails without a server, if a client cannot connect, `gate` fails or the timer breaks.
 pub(crate) async fn play<W: Workload>(
     fleet: &FleetOptions,
     settings: Settings,

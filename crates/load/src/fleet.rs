@@ -31,12 +31,12 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// Receives the events of a fleet's sockets.
 pub(crate) trait Listener: 'static {
     /// Handles a text. Returns the id of the message whose outcome it reports, if any. `client` is
-    /// a number in the fleet.
+    /// a number in the fleet, from 0.
     fn text(&self, client: usize, text: &str) -> Option<u64>;
-    /// Handles the end of a socket that this process had not closed. `reason` is that of
+    /// Handles the end of a socket, but not by [`Fleet::close`]. `reason` is that of
     /// [`Client::read`].
     fn ended(&self, client: usize, reason: String);
-    /// Handles the reconnect of a client.
+    /// Handles the successful reconnect of a client.
     fn returned(&self, _client: usize, _how: &Return) {}
 }
 
@@ -53,13 +53,14 @@ impl Listener for RefCell<Record> {
 
 /// Servers of all clients, and the pace of their connections.
 pub(crate) struct FleetPlan {
-    /// URLs of each client; it begins with the first, and each reconnect takes the next.
+    /// URLs of each client, at least one. It begins with the first; each attempt to reconnect takes
+    /// the next, and after the last the first.
     pub(crate) urls: Vec<Vec<String>>,
     /// First text of each client; `None` if the servers greet.
     pub(crate) hello: Option<&'static str>,
-    /// Maximum connections begun per second.
+    /// Maximum connections begun per second, above 0.
     pub(crate) rate: u32,
-    /// `true` if clients resume their session when the socket ends.
+    /// `true` if clients resume their session when the socket ends for any reason.
     pub(crate) reconnect: bool,
 }
 
@@ -76,7 +77,7 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Opens all sockets, at most at the rate of the plan and 64 at once. Fails with the first
-    /// client that cannot connect.
+    /// client that cannot connect. Panics outside a `LocalSet`.
     pub(crate) async fn connect<L: Listener>(plan: FleetPlan, listener: &Rc<L>) -> Result<Self> {
         let FleetPlan { urls, hello, rate, reconnect } = plan;
         let begin = Instant::now();
@@ -113,7 +114,8 @@ impl Fleet {
         self.clients[..clients].iter().for_each(|client| client.cut());
     }
 
-    /// Closes all sockets. Returns the times that the connections took.
+    /// Closes all sockets without reports to the listener. Returns the times that the connections
+    /// took.
     pub(crate) fn close(self) -> Latencies {
         self.clients.iter().for_each(|client| client.close());
         self.connect
@@ -154,7 +156,8 @@ async fn listen<L: Listener>(number: usize, client: Rc<Client>, listener: Rc<L>,
 }
 
 /// Returns the maximum delay of a client that has been `away` for this time. It doubles with each
-/// attempt, up to twice that time: a short outage must not lead to a long delay.
+/// attempt from 1 s to 30 s. It is at most twice that time, since a short outage must not lead to a
+/// long delay, but at least 1 s.
 fn max_delay(backoff: &mut Backoff, away: Duration) -> Duration {
     backoff.next_limit().min(FIRST_BACKOFF.max(away * 2))
 }
@@ -166,22 +169,22 @@ const DEFAULT_PREFIX: &str = "load";
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Clients and servers")]
 pub(crate) struct FleetOptions {
-    /// Number of clients
+    /// Number of clients; even where pairs exchange messages
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) clients: u32,
     /// Server URL, ws://HOST:PORT; may be repeated, then clients use them in turn [default: the
     /// balancers of --dir]
     #[arg(long = "url")]
     pub(crate) urls: Vec<String>,
-    /// Directory of a running mesh-dev. Clients connect to its balancers; the report has CPU time
-    /// and memory of its servers
+    /// Directory of a running mesh-dev. Clients without --url connect to its balancers; the report
+    /// has CPU time and memory of its servers
     #[arg(long)]
     pub(crate) dir: Option<PathBuf>,
     /// Process whose CPU time and memory the report also has, with those of its children; may be
     /// repeated
     #[arg(long, value_name = "NAME=PID", value_parser = named_process)]
     pub(crate) also: Vec<(String, u32)>,
-    /// Maximum connections begun per second
+    /// Maximum connections begun per second, by all clients together
     #[arg(long, default_value_t = DEFAULT_CONNECT_RATE, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connect_rate: u32,
     /// Prefix of client ids (PREFIX-0, PREFIX-1, ...); concurrent runs need different prefixes
@@ -190,10 +193,10 @@ pub(crate) struct FleetOptions {
     /// Clients resume their session when the socket ends, and send unacknowledged messages again.
     #[arg(skip)]
     pub(crate) reconnect: bool,
-    /// Number of the first client in this process.
+    /// Number of the first client of this process in the whole load: 0 in the first process.
     #[arg(skip)]
     pub(crate) first: u32,
-    /// File for the report as JSON; - prints it to standard output
+    /// File for the report as JSON; - prints it to standard output instead of the text
     #[arg(long, help_heading = "Report", value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -217,7 +220,8 @@ impl FleetOptions {
         Ok(())
     }
 
-    /// Returns a process's part of the clients and of the rate at which they connect.
+    /// Returns a process's part of the clients and of the rate at which they connect, at least 1/s.
+    /// Only the first part measures `--also`.
     pub(crate) fn of_share(&self, share: Share) -> Self {
         let clients = share.of_clients(self.clients);
         let rate = share.of(self.connect_rate.into());
@@ -226,8 +230,8 @@ impl FleetOptions {
         Self { first: clients.start, clients: clients.end - clients.start, connect_rate, also, ..self.clone() }
     }
 
-    /// Returns the URLs of all clients, and the processes to measure, which only the first process
-    /// has. Fails without a server, or if the file of the mesh cannot be read.
+    /// Returns the plan of all clients, which are native, and the processes to measure, which only
+    /// the first process has. Fails without a server, or if the file of the mesh cannot be read.
     pub(crate) fn plan(&self) -> Result<(FleetPlan, Vec<Watched>)> {
         let mesh = self.mesh()?;
         let bases = self.bases(mesh.as_ref());
@@ -255,7 +259,8 @@ impl FleetOptions {
     }
 }
 
-/// Returns the URL at which a client connects to the server `base` (`ws://HOST:PORT`).
+/// Returns the URL at which a client connects to the server `base` (`ws://HOST:PORT`). The id must
+/// need no escape; that of y-webrtc clients is not in it.
 pub(crate) fn connect_url(base: &str, client_id: &str, wire: Wire) -> String {
     let base = base.trim_end_matches('/');
     match wire {

@@ -39,15 +39,15 @@ pub struct Options {
     pub(crate) fleet: FleetOptions,
     #[command(flatten)]
     traffic: TrafficOptions,
-    /// Hostile connections that request a WebSocket byte by byte and never end; a closed one starts
-    /// again
+    /// Hostile connections that request a WebSocket at one byte per second and never use it; an
+    /// ended one starts again
     #[arg(long, default_value_t = 5_000)]
     handshakes: u32,
     /// Hostile clients that send to themselves and never read; a closed one reconnects
     #[arg(long, default_value_t = 2_000)]
     deaf: u32,
-    /// Fail when the 99th percentile latency of the good clients beside the crowd is above this and
-    /// above twice the one without the crowd, in milliseconds
+    /// Fail when the good clients' 99th percentile latency beside the crowd is above this and above
+    /// twice the one without the crowd, in milliseconds
     #[arg(long, default_value_t = 20.0)]
     max_p99_ms: f64,
 }
@@ -64,7 +64,8 @@ impl Options {
     }
 }
 
-/// Runs the scenario. Fails if clients of either kind cannot connect.
+/// Runs the scenario. Fails if the options do not fit, clients of either kind cannot connect, or a
+/// URL is not of the form `ws://ADDRESS:PORT`.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     options.fleet.check_pairs(1)?;
     let mesh = options.fleet.mesh()?;

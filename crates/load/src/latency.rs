@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const MAX_US: u64 = 120_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Times in microseconds, with three digits, at most 120 s. Serialized as pairs of a time and its
-/// count.
+/// Times in microseconds, with three significant digits. Longer ones than 120 s count as 120 s.
+/// Serialized as pairs of a time and its count.
 #[derive(Clone, Default)]
 pub(crate) struct Latencies(Option<Histogram<u64>>);
 

@@ -1,11 +1,11 @@
 //! The load generator: many clients of the public protocol, and the outcome of every message.
 //! It sends open-loop: each message has a time on a fixed schedule. Its latency counts from that
-//! time even if the sender was late. A process runs on one thread, since it shares the machine with
-//! the servers it measures.
+//! time even if the sender was late. The load of a process runs on one thread, since it shares the
+//! machine with the servers it measures. Only hostile clients have a thread of their own.
 //!
 //! | module | content |
 //! |---|---|
-//! | `scenarios` | command line; one file per scenario, which returns a [`report::Report`] |
+//! | `scenarios` | command line; `steady`, `calls`, `idle`; gives a [`report::Report`] |
 //! | `exchange` | numbered messages between pairs of clients, and their delivery |
 //! | `drill` | an exchange during faults of the mesh |
 //! | `hostile`, `rooms`, `compare` | hostile clients; room clients; the balancer beside proxies |
@@ -37,10 +37,10 @@ mod workers;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the limit of open files to the hard limit, and returns that number of descriptors.
+/// Raises this process's limit of open files to the hard limit. Returns that number of descriptors.
 ///
 /// # Errors
-/// If the system refuses.
+/// If the system does not report the limit or refuses to raise it.
 pub fn raise_descriptor_limit() -> nix::Result<u64> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;

@@ -22,18 +22,18 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// Returns the first text of a client if the server does not greet it, but answers this text.
+    /// Returns the first text of a client, which the server answers. `None`: the server greets.
     pub(crate) fn hello(self) -> Option<&'static str> {
         (self == Self::YWebrtc).then_some(r#"{"type":"ping"}"#)
     }
 }
 
-/// Returns the text by which a client of y-webrtc subscribes to a topic.
+/// Returns the text by which a client of y-webrtc subscribes to a topic, which needs no escape.
 pub(crate) fn subscribe(topic: &str) -> String {
     format!(r#"{{"type":"subscribe","topics":["{topic}"]}}"#)
 }
 
-/// Size of a message's `data`, as JSON.
+/// Size of a message's `data` as JSON, which is longer if its numbers need more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
     /// Size of an ICE candidate: 200 bytes.
@@ -106,18 +106,21 @@ pub(crate) enum Received<'a> {
     Message(Arrival<'a>),
     /// The message of this `id` was delivered.
     Ack(u64),
-    /// A failed request, with its `id` if it had one.
+    /// A failed request, with its `id` if it had one. `code` is that of `error`, or the type
+    /// `EXPIRE` or `ERROR` of PeerJS, which have no id.
     Error {
         code: Cow<'a, str>,
         id: Option<u64>,
     },
-    /// Any other message, by its type; `signal` is one of another run.
+    /// Any other text, by its type, or `not JSON`; `signal`, `OFFER` and `publish` are messages of
+    /// another run or without a sender.
     Other(Cow<'a, str>),
 }
 
 /// A message of this run, as its sender wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival<'a> {
+    /// Client id of the sender.
     pub(crate) from: Cow<'a, str>,
     /// Number among the messages of its sender, from 1; 0 for a probe.
     pub(crate) number: u64,
@@ -140,7 +143,7 @@ struct Text<'a> {
     data: Option<Data>,
 }
 
-/// The `data` of a message, without its padding. Data of other programs has none of these fields.
+/// The `data` of a message, without its padding. Data of other programs lacks the fields.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Data {
@@ -151,15 +154,16 @@ struct Data {
 }
 
 impl Format {
-    /// Creates a format for the run with this mark. Runs with equal client ids have other marks.
+    /// Creates a format for the run with this mark, by which its messages differ from those of runs
+    /// with equal client ids.
     pub(crate) fn new(run: u32, wire: Wire) -> Self {
         let repeated = |text: &str| text.repeat(MAX_BYTES.div_ceil(text.len()) + 1);
         Self { run, wire, ice: repeated(ICE_TEXT), sdp: repeated(SDP_TEXT) }
     }
 
-    /// Returns message `number` of a sender to a client or topic, due at `time_us`. An `id` of a
-    /// native client requests an `ack`. The data is longer than `bytes` if those are too few for
-    /// the numbers.
+    /// Returns message `number` of a sender to a client or topic, due at `time_us`. Names must need
+    /// no escape in JSON. An `id` requests an `ack`; only native messages have it. The data is
+    /// longer than `bytes` if those are too few for the numbers. Above 60,000 bytes it may panic.
     pub(crate) fn write(
         &self,
         [from, to]: [&str; 2],
@@ -183,7 +187,7 @@ impl Format {
         }
     }
 
-    /// Parses a text of a server. A text that is no JSON is `Other`.
+    /// Parses a text of a server. One that is no JSON object with a `type` is `Other`, `not JSON`.
     pub(crate) fn read<'a>(&self, text: &'a str) -> Received<'a> {
         let Ok(Text { kind, from, code, id, data }) = serde_json::from_str(text) else {
             return Received::Other("not JSON".into());

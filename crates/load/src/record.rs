@@ -19,26 +19,28 @@ const MIN_SENT: f64 = 0.99;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     pub(crate) generator: Generator,
-    /// Deliveries of the messages.
+    /// Deliveries of the messages; until the end of the run only `sent` and `delivered`.
     pub messages: Totals,
     /// Results of the messages with a requested `ack`.
     pub acks: AckTotals,
-    /// Clients that came back.
+    /// Drained and resumed sockets of clients that come back.
     pub returns: Returns,
     pub(crate) calls: CallTotals,
-    /// Messages of other senders or other runs.
+    /// Messages from outside the receiver's pair or topic, and native messages of other runs.
     pub foreign: u64,
-    /// Received `error` frames.
+    /// Received `error` frames, and `EXPIRE` and `ERROR` of PeerJS. `rooms` counts none here.
     pub errors: u64,
-    /// Received errors by code, and other frames by type.
+    /// Received errors by code, and other unexpected frames by type. `rooms` also counts requests
+    /// that a client's own socket refused.
     pub received: BTreeMap<String, u64>,
-    /// Ended sockets by close code or reason. `returns` counts those of returning clients that were
-    /// closed with 1001.
+    /// Sockets that ended before the end of the run, by close code or reason. `returns` counts
+    /// those of returning clients that were closed with 1001.
     pub closed: BTreeMap<String, u64>,
     pub(crate) times: Times,
-    /// Costs of the servers; `None` in a process that does not read them.
+    /// Costs of the servers. `None` if this process reads none, or an act of a drill ended the load
+    /// before its schedule.
     pub(crate) costs: Option<Costs>,
-    /// Start times whose durations are measured, in microseconds of the run's clock.
+    /// Due times of the events that are timed, in microseconds on the run's clock.
     #[serde(skip)]
     pub(crate) measured_us: Range<u64>,
 }
@@ -46,15 +48,15 @@ pub struct Record {
 /// Work of the load generator itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Generator {
-    /// Units of the schedule that were due.
+    /// Units of the schedule that were due: messages, calls, or changes of rooms.
     pub(crate) planned: u64,
     /// Units that were started.
     pub(crate) begun: u64,
-    /// Messages that the client's own socket refused.
+    /// Messages of an exchange that the client's own socket refused, once per receiver.
     pub(crate) unsent: u64,
-    /// Messages that arrived within the measured time.
+    /// Messages that arrived first within the measured time; 0 if an act ended the load before.
     pub(crate) in_time: u64,
-    /// CPU time within the measured time, in microseconds.
+    /// CPU time within the measured time, in microseconds; 0 where `in_time` is not counted.
     pub(crate) cpu_us: u64,
 }
 
@@ -68,7 +70,7 @@ pub(crate) struct Times {
     pub(crate) lateness: Latencies,
     /// Until the message arrived.
     pub(crate) latency: Latencies,
-    /// Until the message was answered by `ack` or `error`.
+    /// Until the message was first answered by `ack` or `error`.
     pub(crate) ack: Latencies,
     /// From the start of a call to its answer.
     pub(crate) answer: Latencies,
@@ -78,7 +80,7 @@ pub(crate) struct Times {
     pub(crate) join: Latencies,
     /// Until a visitor's leave was answered.
     pub(crate) leave: Latencies,
-    /// Until a resident of the room received a join or leave.
+    /// Until a resident of the room received a join or leave; one time per resident.
     pub(crate) event: Latencies,
 }
 
@@ -91,8 +93,8 @@ impl Record {
         }
     }
 
-    /// Adds up the records of the processes of one run. Only one of them has costs. Fails without a
-    /// record.
+    /// Adds up the records of the processes of one run. Only one of them may have costs, since
+    /// fractions do not add up. Fails without a record.
     pub(crate) fn sum(records: impl IntoIterator<Item = Self>) -> Result<Self> {
         let mut sum = Value::Null;
         for record in records {
@@ -101,7 +103,8 @@ impl Record {
         Ok(serde_json::from_value(sum)?)
     }
 
-    /// Returns the part of the schedule that was begun and sent, 0 to 1; 0 without a schedule.
+    /// Returns the part of the due units that were begun and not refused by the client's own
+    /// socket, 0 to 1; 0 without a schedule.
     #[must_use]
     pub fn sent_share(&self) -> f64 {
         let Generator { planned, begun, unsent, .. } = self.generator;
@@ -109,7 +112,8 @@ impl Record {
         begun as f64 / planned.max(1) as f64 * taken
     }
 
-    /// Adds the counts and times that the scenario uses to a report.
+    /// Adds the counts and times that the scenario uses to a report. CPU times per message then
+    /// divide by the messages of all processes.
     pub(crate) fn describe(&self, report: &mut Report) {
         report.set_used("generator", &self.generator);
         report.set_used("messages", &self.messages);
@@ -137,7 +141,8 @@ impl Record {
         report.set("costs", costs.map(|costs| if in_time > 0 { costs.for_messages(in_time) } else { costs }));
     }
 
-    /// Adds all failures to a report. With `may_break`, broken sockets are none.
+    /// Adds all failures to a report. With `may_break`, sockets that ended without a close code are
+    /// none.
     pub(crate) fn judge(&self, report: &mut Report, may_break: bool) {
         report.fail_if(self.messages.lost, "messages lost");
         report.fail_if(self.messages.duplicated, "messages duplicated");

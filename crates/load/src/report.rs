@@ -20,14 +20,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// Creates a report without results.
+    /// Creates a report with the name of the scenario and without results.
     pub(crate) fn new(scenario: &'static str) -> Self {
         let mut report = Self::default();
         report.set("scenario", scenario);
         report
     }
 
-    /// Adds a value; `None` is left out.
+    /// Adds a value; `None` is left out. One that cannot be written as JSON becomes its error text.
     pub(crate) fn set(&mut self, name: &str, value: impl Serialize) {
         let value = serde_json::to_value(value).unwrap_or_else(|error| Value::String(error.to_string()));
         if !value.is_null() {
@@ -53,7 +53,8 @@ impl Report {
         }
     }
 
-    /// Adds a failure if the 99th percentile exceeds the limit in milliseconds; `None`: no limit.
+    /// Adds a failure that names `what` if the 99th percentile of `times`, 0 without any, is above
+    /// the limit in milliseconds. `None`: no limit.
     pub(crate) fn fail_above(&mut self, what: &str, times: &Latencies, limit_ms: Option<f64>) {
         let p99 = times.percentiles().p99 as f64 / 1_000.0;
         if let Some(limit) = limit_ms.filter(|limit| p99 > *limit) {
@@ -61,7 +62,7 @@ impl Report {
         }
     }
 
-    /// Returns the report as JSON.
+    /// Returns the values as a JSON object with a final newline. Failures are not in it.
     ///
     /// # Errors
     /// If a value cannot be written as JSON.
@@ -69,7 +70,8 @@ impl Report {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// Returns the report as text: its own table, or one line per value. Failures are not in it.
+    /// Returns the report as text: its own table, or one line per value and per nested object with
+    /// scalars. An empty value has none. Failures are not in it.
     #[must_use]
     pub fn text(&self) -> String {
         if let Some(table) = &self.table {
@@ -80,7 +82,8 @@ impl Report {
         text
     }
 
-    /// Prints the text and writes the JSON to this file; `-` prints the JSON instead of the text.
+    /// Prints the text and writes the JSON to this file. `None`: only the text; `-` prints the JSON
+    /// instead of the text. Panics if standard output is closed.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -35,13 +35,14 @@ const ANSWER_INTERVAL: Duration = Duration::from_millis(1);
 pub struct Options {
     #[command(flatten)]
     pub(crate) fleet: FleetOptions,
-    /// Number of rooms; each client is in one of them
+    /// Number of rooms (1 to 1,000,000, at most --clients); each client is in one of them
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rooms: u32,
-    /// Share of a room's clients that join and leave, in percent. All others stay, at least one
+    /// Share of a room's clients that join and leave, in percent (0 to 100). All others stay, at
+    /// least one
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=100))]
     visitors: u32,
-    /// Joins and leaves per second, of all clients together; at most one per visitor
+    /// Joins and leaves per second, of all clients together (1 to 100,000, at most one per visitor)
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rate: u64,
     #[command(flatten)]
@@ -50,19 +51,19 @@ pub struct Options {
     /// wait in its queue; 0: no such room. Needs --dir, to set the room's capacity through a node
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub(crate) waiting: u32,
-    /// Capacity of the room with the waiting queue (--waiting)
+    /// Capacity of the room with the waiting queue of --waiting (1 to 100,000)
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     seats: u32,
-    /// Members that leave the room with the waiting queue (--waiting) per second; each leave admits
-    /// one waiting client
+    /// Members that leave the room with the waiting queue of --waiting per second (1 to 10,000);
+    /// each leave admits one waiting client
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     leave_rate: u64,
     /// Fail when the 99th percentile of the event delay, from a join or leave until a resident
     /// receives it, is above this, in milliseconds
     #[arg(long)]
     max_event_p99_ms: Option<f64>,
-    /// Fail when the memory of a process or the keys of the store grow by more than this during the
-    /// run, in percent
+    /// Fail when the memory of a process or the keys of the store have grown by more than this
+    /// since the warm-up, in percent. A later decrease within --settle-ms counts
     #[arg(long, value_name = "PERCENT")]
     max_growth: Option<f64>,
 }
@@ -120,7 +121,6 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     };
     let (totals, unanswered, unreceived, mut record) = {
         let mut changes = clients.changes.borrow_mut();
-        // The closes that follow count in a record that is never read.
         (changes.totals, changes.unanswered() as u64, changes.unreceived(), take(&mut changes.record))
     };
     record.generator.planned = options.run.schedule(options.rate).total();
@@ -182,7 +182,8 @@ async fn join_queue(clients: &RoomClients, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Waits until `is_so` returns `true`, at most 20 s. Fails then, with `what` in the error.
+/// Waits until `is_so` returns `true`, checked each 1 ms, at most 20 s. Fails then, with `what` in
+/// the error.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     let begin = Instant::now();
     while !is_so() {

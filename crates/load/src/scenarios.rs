@@ -45,7 +45,8 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// Returns the file for the report as JSON, if any, and the maximum sockets of one process.
+    /// Returns the file for the report as JSON, if any (`-`: standard output), and the sockets of
+    /// one process. With several processes the largest may have two more.
     #[must_use]
     pub fn json_and_sockets(&self) -> (Option<&Path>, u64) {
         let (fleet, sockets) = match self {
@@ -60,11 +61,13 @@ impl Scenario {
         (fleet.json.as_deref(), sockets.into())
     }
 
-    /// Runs it within a [`tokio::task::LocalSet`]. Returns `None` in a worker.
+    /// Runs it to its end. Returns `None` in a worker, a process of `--processes`, which prints its
+    /// counts. Panics outside a [`tokio::task::LocalSet`] of a runtime with I/O and time.
     ///
     /// # Errors
-    /// If options conflict, clients cannot connect, or servers cannot be started or measured. A
-    /// fault of the mesh is no error, but a failure in the report.
+    /// If options conflict, clients cannot connect, servers cannot be started or measured, or a
+    /// worker fails. SIGINT or SIGTERM during `compare` is one too. A fault of the mesh is no
+    /// error, but a failure in the report.
     pub fn run(&self) -> LocalBoxFuture<'_, Result<Option<Report>>> {
         // Boxed, so that the scenarios are compiled here and not again with each caller.
         Box::pin(async move {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-/// Send times in microseconds: evenly at `rate` per second, each moved to the next clock tick.
+/// Send times in microseconds: evenly at `rate` per second, each moved to the next tick of 1 ms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     /// Units per second, above 0.
@@ -13,7 +13,7 @@ pub(crate) struct Schedule {
     pub(crate) duration_us: u64,
 }
 
-/// Resolution of a schedule. Messages due within one tick leave together.
+/// Resolution of a schedule, in microseconds. Units due within one tick start together.
 pub(crate) const TICK_US: u64 = 1_000;
 const SECOND_US: u64 = 1_000_000;
 
@@ -23,7 +23,7 @@ impl Schedule {
         (self.rate * self.duration_us).div_ceil(SECOND_US)
     }
 
-    /// Returns the send time of unit `number` (from 0), since the start of the schedule.
+    /// Returns the send time of unit `number` (from 0), in microseconds since the start.
     pub(crate) fn time_us(&self, number: u64) -> u64 {
         (number * SECOND_US).div_ceil(self.rate).next_multiple_of(TICK_US)
     }
@@ -48,7 +48,7 @@ impl Clock {
         u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Waits for a time. Returns at once if it is in the past.
+    /// Waits for a time, and up to 1 ms longer. Returns at once if it is in the past.
     pub(crate) async fn until_us(self, moment_us: u64) {
         let now_us = self.now_us();
         if moment_us > now_us {

@@ -1,4 +1,4 @@
-//! CPU time, memory and metrics of servers, for the scenarios.
+//! CPU time and memory of servers, from `/proc`, and their metrics, for the scenarios.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const NODES: &str = "nodes";
 const OTHERS: &str = "others";
 const ALL: &str = "all";
 
-/// A process whose usage is read. A restart changes its id.
+/// A process whose usage is read. A restarted one has another id, so its usage is not read.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     name: String,
@@ -34,21 +34,24 @@ pub(crate) struct Reading {
 pub(crate) struct Costs {
     /// Time between the readings, in seconds.
     pub(crate) seconds: f64,
-    /// Messages delivered between the readings.
+    /// Messages delivered between the readings; operations for `rooms`.
     pub(crate) messages: u64,
-    /// Share of time, in percent, that the host gave to other machines while this one had work.
+    /// Share of the time of all cores, in percent, that the host gave to other machines while this
+    /// one had work.
     pub(crate) stolen_percent: f64,
+    /// Processes in both readings.
     pub(crate) processes: Vec<Cost>,
-    /// Sums by group, and `all`.
+    /// Sums of `balancers`, `nodes`, `others` and `all`; without those of no process.
     pub(crate) groups: Vec<Cost>,
 }
 
 /// Usage of one process or group between two readings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Cost {
-    /// Name of the process or group: `node-0`, or `nodes`.
+    /// Name of the process or group: `node-0`, or `nodes`. The processes of one `--also` share its
+    /// name.
     pub(crate) name: String,
-    /// Group of the process; `None` for the sum of all.
+    /// Group of the process, or the group itself; `None` for the sum of all.
     pub(crate) group: Option<String>,
     /// CPU time between the readings, in seconds.
     pub(crate) cpu_seconds: f64,
@@ -56,11 +59,12 @@ pub(crate) struct Cost {
     pub(crate) cpu_us_per_message: Option<f64>,
     /// Resident memory at the second reading, in KiB.
     pub(crate) rss_kib: u64,
-    /// Growth of the resident memory since the first reading, in KiB.
+    /// Growth of the resident memory since the first reading, in KiB; negative if it shrank.
     pub(crate) rss_growth_kib: i64,
 }
 
-/// Returns all processes of a mesh, and the process families in `also`.
+/// Returns the balancers and nodes of a mesh, and the processes of `also`, each with its present
+/// descendants under the given name.
 pub(crate) fn watched(mesh: Option<&MeshFile>, also: &[(String, u32)]) -> Vec<Watched> {
     let mut watched = Vec::new();
     let mut watch = |name: &str, group, pid| watched.push(Watched { name: name.to_owned(), group, pid });
@@ -122,12 +126,13 @@ impl Costs {
         Self { seconds, messages: 0, stolen_percent, groups, processes }.for_messages(messages)
     }
 
-    /// Returns the growth of the resident memory of all processes, in bytes.
+    /// Returns the growth of the resident memory of all processes together, in bytes.
     pub(crate) fn growth_bytes(&self) -> f64 {
         self.processes.iter().map(|cost| cost.rss_growth_kib as f64 * 1024.0).sum()
     }
 
-    /// Returns the sum of the group of this name; `None` if it has no process.
+    /// Returns the sum of the group of this name (`balancers`, `nodes`, `others`, `all`); `None` if
+    /// it has no process.
     pub(crate) fn group(&self, name: &str) -> Option<&Cost> {
         self.groups.iter().find(|cost| cost.name == name)
     }
@@ -142,7 +147,7 @@ pub(crate) struct Usage {
     pub(crate) rss_kib: u64,
 }
 
-/// Reads the total usage of a process. Returns `None` if there is no such process.
+/// Reads the total usage of a process. Returns `None` if it has ended or cannot be read.
 pub(crate) fn usage(pid: u32) -> Option<Usage> {
     let process = Process::new(i32::try_from(pid).ok()?).ok()?;
     let stat = process.stat().ok()?;
@@ -205,12 +210,14 @@ pub(crate) fn http() -> Result<reqwest::Client> {
     http.context("cannot make an HTTP client")
 }
 
-/// Returns the metrics page of a server, by the URL of its internal listener.
+/// Returns the metrics page of a server, by the URL of its internal listener. Fails if it does not
+/// answer with success within the timeout of `http`.
 pub(crate) async fn fetch(http: &reqwest::Client, internal: &str) -> Result<String, reqwest::Error> {
     http.get(format!("{internal}/metrics")).send().await?.error_for_status()?.text().await
 }
 
-/// Returns the sum of a metric over all labels, or 0 if the page does not have it.
+/// Returns the sum of a metric over all labels, each value rounded down; 0 if the page does not
+/// have it.
 pub(crate) fn sum(page: &str, name: &str) -> u64 {
     let lines = page.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).map(|value| value as u64).sum()

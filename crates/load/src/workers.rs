@@ -24,8 +24,8 @@ use crate::record::Record;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct WorkerOptions {
-    /// Number of processes that share the clients and the rate; each opens at most as many sockets
-    /// as `ulimit -n` allows
+    /// Number of processes that share the clients and the rate (1 to 64); each opens at most as
+    /// many sockets as `ulimit -n` allows
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) processes: u32,
     /// Number of this process among the load processes, from 0
@@ -34,13 +34,15 @@ pub(crate) struct WorkerOptions {
 }
 
 impl WorkerOptions {
-    /// Returns the number of clients of the worker that has the most.
+    /// Returns the mean number of clients of a worker, rounded up. The largest worker may have two
+    /// more, since pairs stay together.
     pub(crate) fn clients_of_one(&self, clients: u32) -> u32 {
         clients.div_ceil(self.processes)
     }
 
     /// Runs the load. `part` connects, passes the gate and does one process's part. Returns the sum
-    /// of the records; `None` in a worker.
+    /// of the records; `None` in a worker, which prints its record. Fails if a part fails, or a
+    /// worker cannot be started or ends early.
     pub(crate) async fn work(&self, part: impl AsyncFnOnce(Share, Gate) -> Result<Record>) -> Result<Option<Record>> {
         match self.share {
             Some(number) => {
@@ -80,7 +82,7 @@ impl Share {
         bound(self.number)..bound(self.number + 1)
     }
 
-    /// Returns its part of a rate per second. Fails if the rate is too low for all shares.
+    /// Returns its part of a rate per second. Fails if this part would be 0.
     pub(crate) fn of_rate(self, rate: u64) -> Result<u64> {
         let Range { start, end } = self.of(rate);
         ensure!(start < end, "--rate {rate} is too low for {} processes", self.of);
@@ -110,7 +112,8 @@ impl Gate {
         Ok(Self(Some(opened)))
     }
 
-    /// Reports that this process is ready and waits until all are. Fails if the first one ends.
+    /// Reports that this process is ready and waits until all are. Returns at once if it is the
+    /// only one. Fails if the first one ends.
     pub(crate) async fn pass(self) -> Result<()> {
         let Some(opened) = self.0 else { return Ok(()) };
         println!("{READY}");

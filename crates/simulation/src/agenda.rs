@@ -41,7 +41,7 @@ impl<W> Agenda<W> {
         self.now
     }
 
-    /// Returns the present time for the cores.
+    /// Returns the present time as the cores get it.
     pub(crate) fn instant(&self) -> Instant {
         self.base + Duration::from_micros(self.now)
     }

@@ -8,7 +8,7 @@ use clap::ValueEnum as _;
 
 use crate::plan::FaultKind;
 
-/// Events of custody and rooms that a run of many seeds must contain, besides each fault.
+/// Events of custody and rooms that many seeds together must contain, besides each fault.
 const DEMANDED: &[&str] = &[
     "clients: messages that their application had",
     "clients: requests repeated in a resumed session",
@@ -68,7 +68,8 @@ impl Counters {
         other.0.iter().for_each(|(what, count)| self.add(what.clone(), *count));
     }
 
-    /// Returns the events that a run of many seeds must contain and that never happened.
+    /// Returns the events that many seeds must contain and that never happened: each kind of fault,
+    /// and required events of custody and rooms.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
         let faults = FaultKind::value_variants().iter().map(|kind| kind.name());

@@ -84,13 +84,13 @@ impl EdgeHost {
 }
 
 impl World {
-    /// Starts an edge under a new name.
+    /// Starts an edge under a new name. It has no view yet.
     pub(crate) fn add_edge(&mut self, index: usize) {
         self.edges.push(EdgeHost::new(Server::start(0), 0, 0, &self.edge_settings));
         self.edge_checks_links_later(index);
     }
 
-    /// Starts a new process under the same name.
+    /// Starts a new process under the same name, which gets the latest view.
     pub(crate) fn restart_edge(&mut self, index: usize) {
         let edge = &mut self.edges[index];
         let server = Server::start(edge.server.generation);
@@ -99,7 +99,8 @@ impl World {
         self.gets_latest_view(Host::Edge(index));
     }
 
-    /// Ends the process and drops its state.
+    /// Ends the process, drops its state, and closes its ends of trunks and all its clients'
+    /// sockets.
     pub(crate) fn kill_edge(&mut self, index: usize) {
         let edge = &mut self.edges[index];
         count(&mut self.counters, &edge.core);
@@ -108,7 +109,7 @@ impl World {
         self.close_sockets_of(index);
     }
 
-    /// Executes all effects of the core.
+    /// Executes all effects of the core, and sends its output to clients and trunks.
     pub(crate) fn edge_turn(&mut self, index: usize) {
         loop {
             let mut idle = true;
@@ -221,7 +222,7 @@ impl World {
         self.rebalance(index);
     }
 
-    /// Uses a trunk that its node accepted.
+    /// Uses a trunk that its node accepted, unless the edge has closed it or it is severed.
     pub(crate) fn edge_connected(&mut self, id: ConnId) {
         let conn = &mut self.conns[id];
         let (index, node) = (conn.edge, conn.node);
@@ -246,7 +247,7 @@ impl World {
         }
     }
 
-    /// Handles the close of a connection at the edge's end.
+    /// Handles the close of a connection at the edge's end. `link` is its key if it was up.
     pub(crate) fn edge_lost_conn(&mut self, index: usize, node: usize, id: ConnId, link: Option<LinkKey>) {
         let jitter = self.rng.within(50, 100);
         let edge = &mut self.edges[index];
@@ -268,7 +269,7 @@ impl World {
         }
     }
 
-    /// Handles bytes of a node that arrive at an edge.
+    /// Handles bytes of a node that arrive at an edge. Bytes that it cannot read are a violation.
     pub(crate) fn edge_frames(&mut self, id: ConnId, bytes: &[u8]) {
         let heard = self.arrives(id, End::Edge);
         let conn = &self.conns[id];
@@ -300,7 +301,8 @@ impl World {
         }
     }
 
-    /// Handles a client's request for an upgrade at an edge.
+    /// Handles a client's request for an upgrade at an edge. Fails it if the edge drains, or is new
+    /// and lacks trunks.
     pub(crate) fn edge_newcomer(&mut self, index: usize, socket: SocketId) {
         let client = self.sockets[socket].client;
         let admitted = match self.subscribers.contains(client) {
@@ -322,7 +324,7 @@ impl World {
         self.later(Host::Edge(index), DECISION_TIMEOUT, move |world| world.give_up_waiting(socket));
     }
 
-    /// Disconnects a client of a draining edge.
+    /// Disconnects a client of a draining edge, with a reconnect delay of at most 1 s.
     pub(crate) fn drain_client(&mut self, index: usize, client: ClientKey) {
         let retry_after_ms = self.rng.within(0, MAX_RETRY_AFTER / MS + 1);
         let core = &mut self.edges[index].core;

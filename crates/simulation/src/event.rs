@@ -37,7 +37,7 @@ pub(crate) type MessageId = usize;
 /// Index of a client's room request.
 pub(crate) type RoomRequestIx = usize;
 
-/// A process of a server. The number differs after a restart.
+/// A process of a server. The number of killed processes before it differs after a restart.
 pub(crate) type Process = (Host, u32);
 /// A process of a node, by its index.
 pub(crate) type NodeProcess = (usize, u32);
@@ -48,7 +48,7 @@ pub(crate) struct Input {
     pub(crate) run: Act<World>,
 }
 
-/// Kinds of inputs that a server without a process, or after a pause, treats differently.
+/// Kinds of inputs, which differ if the server's process is down or resumes after a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A resumed server handles timers after the received inputs.
@@ -89,8 +89,9 @@ pub(crate) enum ClientRequest {
 pub(crate) enum ClientFrame {
     /// A request, with its position in the sender's stream.
     Request(ClientRequest, Position),
-    /// A subscriber's frames, in this order.
+    /// The first frame of a subscriber of y-webrtc.
     Subscribe,
+    /// Its second frame.
     Announce,
     /// A reliable client has received all messages up to this number.
     Received(u64),

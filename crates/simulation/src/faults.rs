@@ -40,7 +40,8 @@ const MAX_VIEW_DELAY: Micros = 6 * SECOND;
 const MAX_RESTART: Micros = 2 * SECOND;
 
 impl World {
-    /// Begins the fault with this index of the plan, if a target exists, and schedules its end.
+    /// Begins the fault with this index of the plan, if a target exists, and keeps the action that
+    /// ends it.
     pub(crate) fn fault_begins(&mut self, index: usize) {
         let Some(fault) = self.faults.get(index).copied() else { return };
         let now = self.agenda.now();
@@ -73,7 +74,7 @@ impl World {
         self.undo.insert(index, undo);
     }
 
-    /// Undoes the fault with this index. Does nothing if it is over.
+    /// Undoes the fault with this index. Does nothing if it never began.
     pub(crate) fn fault_ends(&mut self, index: usize) {
         let Some(undo) = self.undo.remove(&index) else { return };
         self.trace.line(|| format!("FAULT ends: {undo:?}"));
@@ -138,14 +139,14 @@ impl World {
         self.truth.iter().filter(|(_, drains)| !**drains).map(|(node, _)| *node)
     }
 
-    /// Picks a node that is up, in discovery and not draining.
+    /// Picks a node that is up, not paused, in discovery and not draining.
     fn candidate(&mut self) -> Option<usize> {
         let is_sound = |server: &Server| server.alive && server.pause.is_none();
         let candidates: Vec<_> = self.not_draining().filter(|node| is_sound(&self.nodes[*node].server)).collect();
         self.rng.pick(&candidates)
     }
 
-    /// Picks such a node, unless it is the last one.
+    /// Picks a [`candidate`](Self::candidate), unless fewer than two nodes serve.
     fn spare(&mut self) -> Option<usize> {
         let known = self.not_draining().filter(|node| self.serves(*node)).count();
         if known < 2 { None } else { self.candidate() }
@@ -331,7 +332,8 @@ impl World {
         Some(Undo::Show(node))
     }
 
-    /// Publishes the present nodes to every server, to each at its own time.
+    /// Publishes the present nodes to every server, to each at its own time: within 200 ms, or
+    /// unless `at_once`, with 40% probability within 6 s. Does nothing while discovery is silent.
     pub(crate) fn publish(&mut self, at_once: bool) {
         if self.silences > 0 {
             return;
@@ -357,7 +359,7 @@ impl World {
         self.trouble.view(now, now + last);
     }
 
-    /// Sends the latest view to a server that has started.
+    /// Sends the latest view to a server that has started, unless discovery is silent.
     pub(crate) fn gets_latest_view(&mut self, host: Host) {
         let latest = self.views.len() - 1;
         if self.silences == 0 {
@@ -379,7 +381,7 @@ impl World {
         }
     }
 
-    /// Returns the nodes in a view.
+    /// Returns the nodes in a view; none without a version.
     pub(crate) fn members_seen_by(&self, version: Option<usize>) -> BTreeSet<usize> {
         let view = version.and_then(|version| self.views.get(version));
         let ids = view.iter().flat_map(|view| view.members()).map(|member| member.id.as_str());

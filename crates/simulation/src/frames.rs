@@ -7,11 +7,11 @@ use signaling_core::ws::encode;
 pub(crate) enum Frame {
     Text(Vec<u8>),
     Ping,
-    /// A pong or a close.
+    /// Any other frame, such as a pong or a close.
     Other,
 }
 
-/// Removes one whole frame from the front of `bytes`. Returns `None` if it is incomplete.
+/// Removes one whole, unmasked frame from the front of `bytes`. Returns `None` if it is incomplete.
 pub(crate) fn take(bytes: &mut Vec<u8>) -> Option<Frame> {
     let length = encode::frame_len(bytes).filter(|length| *length <= bytes.len())?;
     let frame: Vec<u8> = bytes.drain(..length).collect();

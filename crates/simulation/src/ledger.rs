@@ -32,7 +32,7 @@ impl fmt::Display for Violation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SenderResult {
     Ack,
-    /// The message was not delivered.
+    /// Delivery is not confirmed and no longer tried.
     Unavailable,
     /// The room store did not answer.
     StoreAway,
@@ -106,7 +106,8 @@ pub(crate) struct Ledger {
     /// `true` for each reliable client, by client index.
     reliable: Vec<bool>,
     pending_by_socket: BTreeMap<SocketId, BTreeSet<MessageId>>,
-    /// Twice an edge's buffer limit, since outcomes free space before their replies are written.
+    /// Maximum messages of a socket without an answer. It is twice an edge's buffer limit, since
+    /// outcomes free space before their replies are written.
     max_pending: usize,
     /// Hold time of the mesh.
     hold: Micros,
@@ -119,6 +120,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Creates a ledger for a mesh with this hold time and buffer limit of edges, in frames.
+    /// `reliable` has an entry for each client.
     pub(crate) fn new(hold: Micros, store_frames: usize, reliable: Vec<bool>) -> Self {
         Self { reliable, max_pending: 2 * store_frames, hold, ..Self::default() }
     }
@@ -134,7 +136,8 @@ impl Ledger {
         self.violation.get_or_insert(Violation { at: self.now, rule, what });
     }
 
-    /// Returns `true` if `from` sent `to` a message since then.
+    /// Returns `true` if an edge accepted a message of `from` to `to` since then, or up to 1 s
+    /// before.
     pub(crate) fn has_said(&self, from: ClientIx, to: ClientIx, since: Micros) -> bool {
         let since = since.saturating_sub(SECOND);
         let is_one = |message: &Message| message.from == from && message.to == to;
@@ -339,7 +342,8 @@ impl Ledger {
         }
     }
 
-    /// Reports messages without an outcome. `answerable` returns `true` if a socket can receive
+    /// Reports messages without an outcome, and outcomes later than 5 s after the hold time since
+    /// the accept, or `quiet_from` if later. `answerable` returns `true` if a socket can receive
     /// one.
     pub(crate) fn settle(&mut self, quiet_from: Micros, answerable: impl Fn(SocketId) -> bool) {
         for id in 0..self.messages.len() {

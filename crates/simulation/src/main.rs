@@ -17,16 +17,16 @@ struct Args {
     /// Range of seeds to run, without its end. `A..` has no end.
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = seeds)]
     seeds: Range<u64>,
-    /// Single seed to run; prints the log of its events.
+    /// Single seed to run, in place of `--seeds`; prints the log of its events.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Maximum run time in seconds; no limit by default.
+    /// Seconds after which the run ends, once `--at-least` seeds are done; no limit by default.
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
     /// Minimum number of seeds to run, whatever `--seconds` is.
     #[arg(long, value_name = "N", default_value_t = 0)]
     at_least: u64,
-    /// Fails if a kind of fault or a required event of custody or rooms never occurred.
+    /// Fails if a kind of fault or a required event of custody or rooms occurred in no seed.
     #[arg(long)]
     demand: bool,
     /// Continues after a violation, and prints the number of violations of each rule at the end.

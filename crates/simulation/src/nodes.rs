@@ -21,13 +21,13 @@ pub(crate) struct NodeHost {
     pub(crate) peers: BTreeMap<PeerKey, usize>,
     /// The last exchange of the lane to each peer.
     pub(crate) lanes: BTreeMap<PeerKey, ExchangeId>,
-    /// Failures in a row to open it.
+    /// Failures in a row to open the lane to each peer.
     pub(crate) failures: BTreeMap<PeerKey, u32>,
     /// The open exchange of the lane from each peer.
     pub(crate) inbound_lanes: BTreeMap<PeerKey, ExchangeId>,
-    /// Number of the last batch to any peer.
+    /// Highest number of a batch to any peer.
     pub(crate) last_batch: u64,
-    /// Batches in flight to the room store, by urgency.
+    /// Batches in flight to the room store, by urgency; `None` without one.
     pub(crate) asked: [Option<Vec<RoomTask>>; 2],
     /// Time of the last sweep, and `true` if the core was idle after it.
     swept: (Micros, bool),
@@ -72,14 +72,14 @@ impl NodeHost {
 }
 
 impl World {
-    /// Starts a node under a new name.
+    /// Starts a node under a new name. Discovery does not have it yet.
     pub(crate) fn add_node(&mut self, index: usize) {
         let settings = self.node_settings(index);
         self.nodes.push(NodeHost::new(Server::start(0), settings));
         self.node_sweeps_after(index, MS);
     }
 
-    /// Starts a new process under the same name.
+    /// Starts a new process under the same name, which gets the latest view.
     pub(crate) fn restart_node(&mut self, index: usize) {
         let settings = self.node_settings(index);
         let node = &mut self.nodes[index];
@@ -88,7 +88,7 @@ impl World {
         self.gets_latest_view(Host::Node(index));
     }
 
-    /// Ends the process and drops its state.
+    /// Ends the process, drops its state and closes its ends of trunks and lanes.
     pub(crate) fn kill_node(&mut self, index: usize) {
         let settings = self.node_settings(index);
         let node = &mut self.nodes[index];
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Executes all effects of the core.
+    /// Sends the output of the core to trunks, lanes and the room store.
     pub(crate) fn node_turn(&mut self, index: usize) {
         let node = &self.nodes[index];
         let conns: Vec<_> = node.conns.values().copied().collect();
@@ -152,7 +152,7 @@ impl World {
         self.mutant != Some(Mutant::MissingView) && !self.nodes[index].core.has_view()
     }
 
-    /// Accepts a trunk, or refuses it if the node has no view.
+    /// Accepts a trunk, or refuses it if the node has no view. A severed one gets no answer.
     pub(crate) fn node_connected(&mut self, id: ConnId) {
         let conn = &self.conns[id];
         let (index, edge) = (conn.node, conn.edge);

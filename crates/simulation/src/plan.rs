@@ -12,19 +12,19 @@ use crate::world::World;
 /// Size of a world and the faults in it.
 #[derive(Debug, Clone, Args)]
 pub struct Size {
-    /// Nodes at the start.
+    /// Number of nodes at the start.
     #[arg(long, default_value_t = 3)]
     pub nodes: usize,
-    /// Edges.
+    /// Number of edges, at least 1.
     #[arg(long, default_value_t = 2)]
     pub edges: usize,
-    /// Clients.
+    /// Number of native clients. Worlds in which nodes own rooms have 14 clients of dialects more.
     #[arg(long, default_value_t = 20)]
     pub clients: usize,
-    /// Total number of messages.
+    /// Number of planned messages; none with fewer than two clients.
     #[arg(long, default_value_t = 500)]
     pub messages: usize,
-    /// Total number of faults.
+    /// Maximum number of faults; one that finds no target does not occur.
     #[arg(long, default_value_t = 5)]
     pub faults: usize,
     /// Kinds of faults; all kinds by default.
@@ -33,7 +33,7 @@ pub struct Size {
     /// Percentage of messages with a TTL of 1 s to 8 s.
     #[arg(long = "hasty", default_value_t = 5)]
     pub hasty_percent: u64,
-    /// Clients connect once, stay connected and read all output
+    /// Native clients connect once, stay connected and read all output.
     #[arg(long = "steady")]
     pub steady_clients: bool,
     /// Percentage of worlds with rooms.
@@ -42,10 +42,12 @@ pub struct Size {
     /// Percentage of worlds with rooms in which nodes own the rooms, without a store.
     #[arg(long = "mesh-rooms", default_value_t = 50)]
     pub mesh_rooms_percent: u64,
-    /// `true` if edges of all worlds have the normal limits for senders and output.
+    /// `true` if edges of all worlds have the normal limits for senders and output; `false` if one
+    /// world of six has small ones.
     #[arg(skip)]
     pub roomy_edges: bool,
-    /// Rule that servers break, which must cause a violation; none by default
+    /// Rule that servers break; none by default. Enough seeds then show a violation or other
+    /// counts.
     #[arg(long, value_name = "RULE")]
     pub mutant: Option<Mutant>,
 }
@@ -122,7 +124,7 @@ pub(crate) struct Fault {
 pub(crate) enum Takes {
     #[default]
     All,
-    /// At most this many bytes, then none for the time of `rest`.
+    /// At most this many bytes, then none for `rest`, and so on.
     Some { bytes: usize, rest: Micros },
 }
 
@@ -130,7 +132,7 @@ pub(crate) enum Takes {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traits {
     pub(crate) takes: Takes,
-    /// It takes part in custody.
+    /// `true` if it resumes with unanswered requests, and confirms messages by `received`.
     pub(crate) reliable: bool,
 }
 

@@ -12,7 +12,7 @@ use signaling_rooms::{Room, Rules};
 use crate::event::{ClientIx, SocketId};
 use crate::world::World;
 
-/// Players in a world with some.
+/// Number of players in a world with some, one in which nodes own the rooms.
 pub(crate) const PLAYERS: usize = 8;
 const GROUP: usize = 2;
 
@@ -62,7 +62,7 @@ pub(crate) fn head(client: ClientIx) -> (Dialect, Head<'static>) {
 }
 
 impl World {
-    /// Records and checks a message that a player received.
+    /// Records a message that a player received. An unexpected or repeated one is a violation.
     pub(crate) fn player_gets(&mut self, id: SocketId, text: &[u8]) {
         let client = self.sockets[id].client;
         self.trace.line(|| format!("c{client} socket {id} gets {}", String::from_utf8_lossy(text)));
@@ -85,7 +85,8 @@ impl World {
         }
     }
 
-    /// Checks that the connected players have met.
+    /// Checks that connected players have met once, and no group is too large or lacks a waiting
+    /// player. If rooms were lost or edges have small limits, checks double meetings only.
     pub(crate) fn check_players(&mut self) {
         let all: Vec<_> = self.players.id_by_socket.keys().copied().collect();
         for (number, one) in all.iter().enumerate() {

@@ -12,7 +12,7 @@ impl Spans {
         self.0.push((from, until));
     }
 
-    /// Ends the last span, which was added without an end.
+    /// Ends the last span if it has no end.
     pub(crate) fn end(&mut self, at: Micros) {
         if let Some((_, until)) = self.0.last_mut()
             && *until == Micros::MAX
@@ -21,7 +21,7 @@ impl Spans {
         }
     }
 
-    /// Starts a span that [`Spans::end`] ends, unless one is open.
+    /// Starts a span without an end, unless the last one has none.
     pub(crate) fn begin(&mut self, at: Micros) {
         if self.0.last().is_none_or(|(_, until)| *until != Micros::MAX) {
             self.add(at, Micros::MAX);
@@ -50,7 +50,7 @@ impl Spans {
         longest.max(until.saturating_sub(free_from))
     }
 
-    /// Returns the latest end of all spans.
+    /// Returns the latest end of all spans; 0 without a span.
     pub(crate) fn last_end(&self) -> Micros {
         self.0.iter().map(|(_, end)| *end).max().unwrap_or(0)
     }

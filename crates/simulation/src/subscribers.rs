@@ -31,12 +31,13 @@ pub(crate) struct Subscribers {
     pub(crate) count: usize,
     /// Pairs of a socket and a socket whose announce it received.
     heard: BTreeSet<(SocketId, SocketId)>,
-    /// `true` if all copies of a topic's room were lost. Its broadcasts are then refused or missed.
+    /// `true` if all copies of a dialect's room were lost. Its broadcasts are then refused or
+    /// missed.
     pub(crate) rooms_were_lost: bool,
 }
 
 impl Subscribers {
-    /// Adds subscribers behind the native clients.
+    /// Adds subscribers and players behind the `first` native clients, if `has_some`.
     pub(crate) fn new(first: ClientIx, has_some: bool) -> Self {
         Self { first, count: if has_some { SUBSCRIBERS + PLAYERS } else { 0 }, ..Self::default() }
     }
@@ -101,7 +102,7 @@ impl World {
         Some((newcomer, DialectClient { dialect, translator: opening.translator, credential, lifetime }))
     }
 
-    /// Has a subscriber send its frames, once its socket is open.
+    /// Has a subscriber send its frames, once its socket is open. Players send none.
     pub(crate) fn subscriber_opens(&mut self, id: SocketId) {
         if self.subscribers.players().contains(&self.sockets[id].client) {
             return;
@@ -110,7 +111,8 @@ impl World {
         self.send_frame(id, ClientFrame::Announce);
     }
 
-    /// Records an announce that a subscriber received.
+    /// Records an announce that a subscriber received, or a player's message. Any other message is
+    /// a violation.
     pub(crate) fn subscriber_gets(&mut self, id: SocketId, text: &[u8]) {
         let index = self.sockets[id].client;
         if self.subscribers.players().contains(&index) {
@@ -129,7 +131,8 @@ impl World {
         }
     }
 
-    /// Checks that any two connected subscribers of a topic have met.
+    /// Checks that any two connected subscribers of a topic have met, unless rooms were lost or
+    /// edges have small limits.
     pub(crate) fn check_subscribers(&mut self) {
         // Edges that remember few senders refuse messages until they expire.
         if self.subscribers.rooms_were_lost || self.has_tight_edges() {

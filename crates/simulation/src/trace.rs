@@ -21,7 +21,8 @@ impl Trace {
     }
 }
 
-/// Returns the frames or items in `bytes`, with only the front of each byte string.
+/// Returns the frames or items in `bytes` as text, with only the front of each byte string. `take`
+/// reads one; `DAMAGED` ends the text if it fails.
 pub(crate) fn describe<'a, F: fmt::Debug, E>(
     mut bytes: &'a [u8],
     take: impl Fn(&mut &'a [u8]) -> Result<F, E>,
@@ -42,7 +43,7 @@ pub(crate) fn describe<'a, F: fmt::Debug, E>(
     text
 }
 
-/// Returns the front of a text, which identifies the message.
+/// Returns the first 48 characters of a text without `"`, which identify the message.
 pub(crate) fn front(text: &[u8]) -> String {
     String::from_utf8_lossy(text).chars().take(48).filter(|character| *character != '"').collect()
 }

@@ -9,20 +9,22 @@ use crate::spans::Spans;
 /// Times of faults, by the deviations that they excuse.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
-    /// Clients may see delays, plain clients also duplicates.
+    /// Clients may see delays, plain clients also duplicates: any new view or fault, except an
+    /// edge's drain and a silence of discovery.
     pub(crate) any: Spans,
-    /// Messages may have no path: any fault but a single cut in a mesh of at least three nodes. A
-    /// cut soon after another fault counts too: nodes still avoid the peers that they suspected.
+    /// Messages may have no path: any fault but an edge's drain, or a single cut in a mesh of at
+    /// least three nodes. A cut soon after another fault counts too: nodes still avoid the peers
+    /// that they suspected.
     pub(crate) impassable: Spans,
-    /// Servers may have lost information: nodes died or did nothing, or connections were cut.
+    /// Servers may have lost information: nodes died, servers were paused, or connections were cut.
     pub(crate) lossy: Spans,
     /// Servers may have different views.
     pub(crate) views: Spans,
 }
 
 impl Trouble {
-    /// Records a fault. With `detour` every two nodes still reach each other, possibly through
-    /// others.
+    /// Records a fault by its kind. With `detour` every two nodes still reach each other, possibly
+    /// through others.
     pub(crate) fn fault(&mut self, kind: FaultKind, detour: bool, from: Micros, until: Micros) {
         match kind {
             // Only messages of the edge's own clients depend on it, and they are away.

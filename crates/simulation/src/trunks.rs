@@ -1,4 +1,5 @@
-//! Trunk connections: ordered both ways, sometimes slow, cut at any time.
+//! Trunk connections: ordered both ways, sometimes slow, cut at any time. `edges`, `nodes` and
+//! `faults` call this module.
 
 use signaling_core::edge::{FlushUrgency, LinkKey};
 use signaling_core::node::TrunkKey;
@@ -47,7 +48,7 @@ pub(crate) struct Side {
     said: Micros,
 }
 
-/// One connection of an edge to a node.
+/// One connection of an edge to a node, which are given by their indexes.
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(crate) edge: usize,
@@ -127,7 +128,7 @@ impl World {
         self.deliver(at, edge, Kind::Received, move |world| world.edge_connected(id));
     }
 
-    /// Sends bytes over the connection.
+    /// Sends bytes over the connection, behind all earlier ones. A severed connection loses them.
     pub(crate) fn send(&mut self, id: ConnId, from: End, mut bytes: Vec<u8>) {
         if let Some(mutant) = self.mutant {
             let hold = RemainingTtl::from_duration(self.hold);
@@ -175,7 +176,7 @@ impl World {
         self.deliver(at, process, Kind::Received, move |world| world.close_conn(id, end));
     }
 
-    /// Closes one end, and later the other.
+    /// Closes one end, and later the other, unless the connection is severed.
     pub(crate) fn close_conn(&mut self, id: ConnId, end: End) {
         let delay = self.rng.delay();
         let conn = &mut self.conns[id];
@@ -252,7 +253,8 @@ impl World {
         true
     }
 
-    /// Pings a silent connection and closes a failed one. Called from each end's sweep.
+    /// Pings after 500 ms without output, and closes this end after 2 s without input. Called from
+    /// each end's sweep.
     pub(crate) fn keep_alive(&mut self, id: ConnId, end: End) {
         let now = self.agenda.now();
         let side = self.conns[id].side(end);
@@ -265,7 +267,8 @@ impl World {
         }
     }
 
-    /// Sends an end's output, at once or after the flush delay.
+    /// Sends an end's output, at once or after the flush delay. `due` is `true` from the timer of
+    /// that delay.
     pub(crate) fn flush(&mut self, id: ConnId, end: End, due: bool) {
         let now = self.agenda.now();
         let conn = &mut self.conns[id];

@@ -1,4 +1,4 @@
-//! The world: servers, wires, clients, and the event loop.
+//! The world: servers, wires, clients, and the event loop. [`run`] is the entry of the crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct Outcome {
     pub violation: Option<Violation>,
     /// Number of occurrences of each event.
     pub counters: Counters,
-    /// The log of the run, empty unless requested.
+    /// The log of the run, one line per event; empty unless requested.
     pub trace: Vec<String>,
 }
 
@@ -49,10 +49,11 @@ pub(crate) struct Pause {
 pub(crate) struct Server {
     /// `false` after a kill, until the restart.
     pub(crate) alive: bool,
-    /// Number of killed processes.
+    /// Number of killed processes before this one.
     pub(crate) generation: u32,
+    /// `None` while it runs or is killed.
     pub(crate) pause: Option<Pause>,
-    /// Version of its view. `None` means that it has none.
+    /// Version of its view, an index of the world's views. `None` means that it has none.
     pub(crate) version: Option<usize>,
 }
 
@@ -62,7 +63,7 @@ impl Server {
         Self { alive: true, generation, ..Self::default() }
     }
 
-    /// Creates the state of a killed server, before its restart.
+    /// Returns the state after a kill, before the restart.
     pub(crate) fn killed(&self) -> Self {
         Self { generation: self.generation + 1, ..Self::default() }
     }
@@ -84,18 +85,19 @@ pub(crate) struct World {
     pub(crate) sockets: Vec<Socket>,
     pub(crate) sendings: Vec<Sending>,
     pub(crate) faults: Vec<Fault>,
-    /// The targets of each active fault.
+    /// The action that ends each active fault, by its index among the faults.
     pub(crate) undo: BTreeMap<usize, crate::faults::Undo>,
-    /// Pairs of hosts between which no packet passes.
+    /// Directions, from one host to another, in which no packet passes. From an edge to a node
+    /// means both directions.
     pub(crate) cut: BTreeSet<(Host, Host)>,
-    /// The nodes in discovery, with `true` for draining ones.
+    /// The nodes in discovery, by index, with `true` for draining ones.
     pub(crate) truth: BTreeMap<usize, bool>,
     /// Published views, by version.
     pub(crate) views: Vec<Arc<View>>,
     /// Number of active faults that silence discovery.
     pub(crate) silences: usize,
     pub(crate) trouble: Trouble,
-    /// Number of the last batch of any node.
+    /// Highest number of a batch of any node.
     pub(crate) sent_batches: u64,
     pub(crate) edge_settings: edge::Settings,
     /// Hold time of the mesh.
@@ -124,8 +126,9 @@ const TIGHT_OUTPUT_BYTES: usize = 48 * 1024;
 /// Buffers full of messages to absent clients empty once per hold time.
 const MAX_ROUNDS: usize = 40;
 
-/// Runs the world of `seed` until all messages have an outcome, or the first promise is broken.
-/// With `traced` the outcome has a log.
+/// Runs the world of `seed` until all messages have an outcome, all clients have left and the
+/// servers are empty. Ends at once when a promise is broken. With `traced` the outcome has a log.
+/// May panic without an edge.
 #[must_use]
 pub fn run(seed: u64, size: &Size, traced: bool) -> Outcome {
     let plan = Plan::draw(&mut Rng::new(seed), size);
@@ -272,7 +275,7 @@ impl World {
         }
     }
 
-    /// Runs an input of a server and then the server's turn.
+    /// Runs an input of a server, and then all effects of the server's core.
     pub(crate) fn carry_out(&mut self, host: Host, input: Input) {
         (input.run)(self);
         match host {
@@ -296,7 +299,8 @@ impl World {
         }
     }
 
-    /// Schedules an input of a process. A later process of the server does not get it.
+    /// Schedules an input of a process. A paused process gets it after the pause. A later process
+    /// does not get it; a request to connect then fails.
     pub(crate) fn deliver(
         &mut self,
         at: Micros,

@@ -92,7 +92,8 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Finds the servers of the mesh in `bin_dir` or beside this program, proxies in the system.
+    /// Finds the servers of the mesh in `bin_dir` or beside this program, and all others in `PATH`.
+    /// Fails if one is missing.
     pub(super) fn find(contestants: &[Contestant], bin_dir: Option<&Path>) -> Result<Self> {
         let has_nodes = contestants.iter().any(|contestant| contestant.has_nodes());
         let mut by_contestant = BTreeMap::new();

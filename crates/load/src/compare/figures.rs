@@ -17,6 +17,7 @@ pub(super) enum Unit {
     Milliseconds,
     Percent,
     PerSecond,
+    /// Written as KB of 1,000 bytes.
     Bytes,
 }
 
@@ -75,7 +76,8 @@ pub(super) struct Row {
     pub(super) unit: Unit,
     /// Median over rounds, in the unit.
     pub(super) medians: BTreeMap<Contestant, f64>,
-    /// Median over rounds of the balancer's value divided by each contestant's.
+    /// Median of the balancer's value divided by each other contestant's, over rounds in which both
+    /// count and the divisor is above 0.
     pub(super) ratios: BTreeMap<Contestant, f64>,
 }
 
@@ -87,7 +89,7 @@ impl Figure {
     }
 }
 
-/// Returns all rows, in the order in which their figures were measured first.
+/// Returns a row per name of the valid runs' figures, in the order of the first measurements.
 pub(super) fn rows(runs: &[Run]) -> Vec<Row> {
     let mut series: Vec<(&Figure, BTreeMap<Contestant, Rounds>)> = Vec::new();
     for run in runs.iter().filter(|run| run.found.is_valid()) {

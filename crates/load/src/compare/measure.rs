@@ -27,7 +27,8 @@ const CONNECT_RATE: u32 = 2_000;
 /// Higher than the generator can reach in a second.
 const UNLIMITED_RATE: u32 = 1_000_000;
 
-/// Measures latency and CPU time under a load. Lost messages make the result invalid.
+/// Measures latency and CPU time under a load. A lost, duplicated or reordered message, an error, a
+/// closed socket, and less than 98% delivered in time make the result invalid.
 pub(super) async fn load(target: &Target, cell: Cell, options: &Options) -> Result<Found> {
     let (Cell { size, rate }, Options { clients, seconds, .. }) = (cell, options);
     let run = RunOptions { seconds: *seconds, warmup: WARMUP_SECONDS, seed: 1, settle_ms: SETTLE_MS };
@@ -67,7 +68,7 @@ pub(super) async fn load(target: &Target, cell: Cell, options: &Options) -> Resu
     Ok(Found { figures, messages: Some(record.messages), p99_us: latency.p99, complaints: report.failures })
 }
 
-/// Measures the rate at which this number of clients connects.
+/// Measures the rate at which `--connects` clients connect, at most 64 at once.
 pub(super) async fn connects(target: &Target, options: &Options) -> Result<Found> {
     let clients = options.connects;
     let record = Rc::new(RefCell::new(Record::default()));
@@ -78,7 +79,7 @@ pub(super) async fn connects(target: &Target, options: &Options) -> Result<Found
     Ok(Found { figures: vec![figure], ..Found::default() })
 }
 
-/// Measures the memory of idle clients on new servers.
+/// Measures the memory of `--idle-clients` clients. `rounds` starts new servers for it.
 pub(super) async fn memory(target: &Target, options: &Options) -> Result<Found> {
     let clients = options.idle_clients;
     let record = Rc::new(RefCell::new(Record::default()));

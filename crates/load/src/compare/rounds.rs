@@ -1,4 +1,4 @@
-//! All measurements of `compare`, in alternation.
+//! All measurements of `compare`, in alternation, with the servers of `testbed`.
 
 use std::mem::replace;
 use std::time::Duration;

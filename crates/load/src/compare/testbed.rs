@@ -90,7 +90,7 @@ impl Testbed {
         })
     }
 
-    /// Stops all servers. Fails if a node or balancer does not stop.
+    /// Stops all servers. Fails if a node or balancer does not stop; others are killed.
     pub(super) async fn end(self) -> Result<()> {
         drop(self.front_by_contestant);
         match &self.mesh {
@@ -145,7 +145,8 @@ impl Target {
         if self.contestant == Contestant::Balancer { "balancers" } else { "others" }
     }
 
-    /// Returns the plan of this many clients that connect at `rate` per second.
+    /// Returns the plan of this many clients that connect at `rate` per second and do not
+    /// reconnect.
     pub(super) fn plan(&self, clients: u32, rate: u32, wire: Wire) -> Result<FleetPlan> {
         let fleet = FleetOptions::new(clients);
         let url = |number| {

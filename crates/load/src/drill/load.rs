@@ -23,9 +23,9 @@ const MIN_CALM: Duration = Duration::from_secs(2);
 const FAULT_SHARE: f64 = 0.4;
 const TAIL: Duration = Duration::from_secs(3);
 const MAX_SECONDS: u64 = 180;
-/// Wait for late messages at the end: hold time and 5 s.
+/// Maximum wait for late messages at the end, in milliseconds: hold time of 20 s and 5 s.
 const SETTLE_MS: u64 = 25_000;
-/// Interval of the messages of a pair that request an ack if clients do not come back.
+/// Interval of the messages of a client that request an ack if clients do not come back.
 const ACK_INTERVAL: u64 = 5;
 
 /// Load of clients that send at a fixed rate during a fault of their mesh.
@@ -35,17 +35,19 @@ pub struct Load {
     pub clients: u32,
     /// Messages per second of all clients together.
     pub rate: u64,
-    /// Minimum duration in seconds. The load continues until the fault has been over for 3 s.
+    /// Minimum duration in seconds, at most 180. The load continues until the fault has been over
+    /// for 3 s.
     pub seconds: u64,
     /// Seed for pairs, order of clients and time of the fault.
     pub seed: u64,
     /// `true` if clients resume their session when their socket ends. They request an ack of each
-    /// message, and retransmit messages without one.
+    /// message, and retransmit messages without one. `false`: each fifth message requests an ack.
     pub reconnect: bool,
 }
 
 impl Load {
-    /// Returns the time of the fault, since the start of the sending; at least 2 s.
+    /// Returns the time of the fault, since the start of the sending. The seed draws it between 2 s
+    /// and 40% of `seconds`; it is 2 s if those are less.
     #[must_use]
     pub fn fault_at(&self) -> Duration {
         let latest = MIN_CALM.max(Duration::from_secs(self.seconds).mul_f64(FAULT_SHARE));
@@ -54,10 +56,12 @@ impl Load {
 }
 
 /// Puts the load on the mesh that runs in `dir` and runs `fault` at the time that the seed draws.
+/// Afterwards it waits at most 25 s for late messages. Panics outside a Tokio runtime.
 ///
 /// # Errors
-/// If the number of clients is invalid, a client cannot connect, or the metrics of the mesh cannot
-/// be read. Also if `fault` takes longer than about 180 s.
+/// If the number of clients is odd or 0, or a client cannot connect. If the metrics of the mesh do
+/// not show all sessions within 5 s. Also if `fault` is not over for 3 s after 180 s; it is dropped
+/// then.
 pub async fn under_load(dir: &Path, load: &Load, fault: impl Future<Output = ()>) -> Result<Figures> {
     // Boxed, so that the load is compiled here and not again with each caller.
     let run: LocalBoxFuture<'_, _> = Box::pin(load_and_fault(dir, load, Box::pin(fault)));
@@ -94,9 +98,10 @@ async fn load_and_fault(dir: &Path, load: &Load, fault: LocalBoxFuture<'_, ()>) 
     })
 }
 
-/// Puts a load on a mesh until `act` is over, at most for the time of its options. `act` gets the
-/// clock, the start of the measured time and the clients. Each `ack_interval`-th message of a pair
-/// requests an ack; 0 means none.
+/// Puts a load on a mesh until `act` is over, at most for the time of its options, and settles.
+/// `act` gets the clock, the start of the measured time in microseconds on it, and the clients.
+/// Each `ack_interval`-th message of a client requests an ack; 0 means none. Fails if `--clients`
+/// is odd, one cannot connect, the mesh of `--dir` cannot be read, or the timer breaks.
 pub(crate) async fn run_load(
     fleet: &FleetOptions,
     traffic: &TrafficOptions,
@@ -138,7 +143,8 @@ pub struct Figures {
     pub load: Load,
     /// Messages, acks, returns and sockets of the clients.
     pub record: Record,
-    /// Maximum latency of a message since its intended time of sending.
+    /// Maximum latency of a message since its intended time of sending, at most 120 s; 0 without
+    /// any.
     pub longest: Duration,
     /// 99th percentile latency of the messages before the fault; 0 without any.
     pub calm_p99: Duration,

@@ -24,7 +24,7 @@ const MAX_AGE_US: u64 = 500_000;
 pub struct Counts {
     /// Handoffs of sessions.
     pub handoffs: u64,
-    /// Sessions attached to a node.
+    /// Attachments of sessions to nodes: by a connect, resume, handoff or crash.
     pub attached: u64,
     /// Messages that nodes and edges retransmitted.
     pub retransmissions: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Sample {
     /// Time on the run's clock, in microseconds.
     pub(crate) at_us: u64,
     pub(crate) counts: Counts,
-    /// Sessions at all nodes, without servers that did not answer for 500 ms.
+    /// Sessions with a socket at all nodes, without servers that did not answer for 500 ms.
     pub(crate) sessions: u64,
 }
 
@@ -63,7 +63,8 @@ pub(crate) struct Sampler {
 }
 
 impl Counts {
-    /// Returns the sessions that moved, by a handoff or after a crash. A handoff attaches too.
+    /// Returns the number of moves, by a handoff or after a crash, and of resumes: the larger
+    /// count, since a handoff attaches too.
     #[must_use]
     pub fn moved(&self) -> u64 {
         self.handoffs.max(self.attached)
@@ -117,7 +118,8 @@ impl CounterSums {
 }
 
 impl Sampler {
-    /// Waits until every server has answered and the nodes have so many sessions. Fails after 5 s.
+    /// Waits until every server of the mesh in `dir` has answered and the nodes have at least this
+    /// number of sessions. Counters start at 0 then. Fails after 5 s.
     pub(crate) async fn begin(dir: &Path, clock: Clock, sessions: u64) -> Result<Self> {
         let (sums, requests, pending) = (CounterSums::default(), JoinSet::new(), BTreeSet::new());
         let mut sampler = Self { dir: dir.to_owned(), clock, http: http()?, sums, requests, pending };

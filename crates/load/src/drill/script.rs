@@ -16,7 +16,7 @@ use crate::schedule::Clock;
 pub(crate) enum Action {
     #[command(flatten)]
     Servers(Act),
-    /// Cuts the connections of this percentage of the clients.
+    /// Cuts the connections of this percentage (1 to 100) of the clients, the first ones.
     Cut {
         #[arg(value_parser = percent)]
         percent: u32,
@@ -50,7 +50,8 @@ impl Step {
         matches!(self.action, Action::Cut { .. }) || self.text.contains("balancer-")
     }
 
-    /// Returns `true` if sessions may move to another node: for all but cuts and balancers.
+    /// Returns `true` if sessions may move to another node: for all but cuts of clients or lanes
+    /// and actions on balancers.
     pub(crate) fn moves_sessions(&self) -> bool {
         !self.ends_sockets() && !matches!(self.action, Action::Servers(Act::CutLane { .. }))
     }

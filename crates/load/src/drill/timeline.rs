@@ -12,7 +12,7 @@ use crate::record::Record;
 pub(crate) struct Evidence {
     /// Time from the start of the measurement to the end of the sending.
     pub(crate) measured_us: Range<u64>,
-    /// Counters of the servers; empty without a directory of the mesh.
+    /// Counters of the servers, each 100 ms; empty without a directory of the mesh.
     pub(crate) samples: Vec<Sample>,
     /// Times of arrivals, ended sockets and returns.
     pub(crate) recording: Recording,
@@ -21,30 +21,32 @@ pub(crate) struct Evidence {
     pub(crate) record: Record,
 }
 
-/// Effects of an action. Times are microseconds from its start.
+/// Effects of an action in a window from its start. Times are microseconds from that start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Effect {
-    /// Counters of the servers from its start to the end of the window.
+    /// Increase of the servers' counters from its start to the end of the window; 0 without
+    /// samples.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Time until the last session moved; `None` if none did.
+    /// Time until the last session moved or was resumed; `None` if none was, or without samples.
     pub last_move_us: Option<u64>,
-    /// Time until every session was at one node and stayed there. `None` if that did not happen;
-    /// 0 without samples.
+    /// Time until the nodes together had the expected number of sessions, up to the end of the
+    /// window. `None` if they do not have it then; 0 without samples.
     pub complete_us: Option<u64>,
     /// 99th percentile latency of the messages that arrived in the window, in microseconds; `None`
     /// without any.
     pub p99_us: Option<u64>,
-    /// Number of sockets that ended.
+    /// Number of sockets that ended; 0 if clients do not resume sessions.
     pub sockets_lost: u64,
-    /// Number of clients that came back.
+    /// Number of successful reconnects.
     pub returned: u64,
-    /// Time of the last return; `None` if there was none.
+    /// Time of the last reconnect; `None` if there was none.
     pub last_return_us: Option<u64>,
 }
 
 impl Effect {
-    /// Returns the time until sessions and clients were back for good, or `None` if they are not.
+    /// Returns the time until sessions and returned clients were back, or `None` if sessions are
+    /// not. Clients that stay away have no effect on it.
     pub(crate) fn settled_us(&self) -> Option<u64> {
         let last = self.last_move_us.max(self.last_return_us).unwrap_or(0);
         Some(self.complete_us?.max(last))
@@ -52,12 +54,13 @@ impl Effect {
 }
 
 impl Evidence {
-    /// Returns the end of the time that samples and messages cover.
+    /// Returns the end of the time that samples and messages cover, in microseconds on the clock.
     pub(crate) fn end_us(&self) -> u64 {
         self.samples.last().map_or(0, |sample| sample.at_us + 1).max(self.measured_us.end)
     }
 
-    /// Returns the 99th percentile latency of the measured messages that arrived until this time.
+    /// Returns the 99th percentile latency, in microseconds, of the measured messages that arrived
+    /// until this time; `None` without any.
     pub(crate) fn p99_until_us(&self, end_us: u64) -> Option<u64> {
         self.p99_us(&(self.measured_us.start..end_us))
     }
@@ -66,7 +69,7 @@ impl Evidence {
         p99_us(between(&self.recording.arrivals, window, |arrival| arrival.at_us))
     }
 
-    /// Returns the effects of an action in `window`: from its start to the next one.
+    /// Returns the effects of an action in `window`: from its start to that of the next one.
     pub(crate) fn effect(&self, window: Range<u64>) -> Effect {
         let from = self.samples.partition_point(|sample| sample.at_us < window.start);
         let to = self.samples.partition_point(|sample| sample.at_us < window.end).max(from);

@@ -19,7 +19,7 @@ const MAX_RATE: u64 = 100_000;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct CallOptions {
-    /// Calls begun per second, by all clients together (1 to 100,000)
+    /// Calls started per second, by all clients together (1 to 100,000)
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=MAX_RATE))]
     pub(crate) rate: u64,
     #[command(flatten)]

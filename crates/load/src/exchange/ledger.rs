@@ -31,17 +31,19 @@ pub(crate) struct Ledger {
     reordered: u64,
 }
 
-/// The sum over all pairs. `lost`, `duplicated` and `reordered` must be 0.
+/// Messages of all senders, counted once per receiver. `lost`, `duplicated` and `reordered` must be
+/// 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
-    /// Messages written to a socket.
+    /// Messages written to a socket, or kept for the resume of an ended one.
     pub sent: u64,
     /// Messages that arrived, each counted once.
     pub delivered: u64,
-    /// Messages that never arrived, except `gone` ones.
+    /// Messages that never arrived, also those answered by an `error`; except `gone` ones.
     pub lost: u64,
-    /// Messages with an `ack`, written to a socket that broke before its client had read them.
+    /// Messages with an `ack` that never arrived, and were in flight when a socket of their
+    /// receiver broke.
     #[serde(skip_serializing_if = "is_zero")]
     pub gone: u64,
     /// Duplicates that are no fault: retransmitted by the sender, or received on another socket.
@@ -72,7 +74,7 @@ impl Ledger {
     }
 
     /// Records an `ack`, or an `error` that reports no delivery. Returns the time at which the
-    /// message was due if this is its first answer.
+    /// message was due, in microseconds, if this is its first answer.
     pub(crate) fn answered(&mut self, number: u64, is_delivered: bool) -> Option<u64> {
         match self.due_us_by_request.get_mut(&number).map(Option::take) {
             None => self.acks.stray += 1,
@@ -95,13 +97,14 @@ impl Ledger {
         *self.copies.entry(number).or_default() += 1;
     }
 
-    /// Records a new socket of the receiver, on which each earlier message may arrive again.
+    /// Records a new socket of the receiver, on which each earlier message may arrive once more.
     pub(crate) fn receiver_returned(&mut self) {
         self.on_earlier_sockets = self.highest;
         self.again_on_this.clear();
     }
 
-    /// Records a broken socket of the receiver, with the messages in flight.
+    /// Records a broken socket of the receiver, with the messages in flight: all after the highest
+    /// number received.
     pub(crate) fn receiver_broke(&mut self) {
         self.breaks.push(self.highest + 1..=self.sent);
     }
@@ -176,17 +179,17 @@ fn is_zero(count: &u64) -> bool {
 pub struct AckTotals {
     /// Messages with a requested answer.
     pub requested: u64,
-    /// Messages answered by an `ack`.
+    /// Messages whose first answer was an `ack`.
     pub acked: u64,
-    /// Messages answered by an `error`.
+    /// Messages whose first answer was an `error`.
     pub failed: u64,
     /// Messages without an answer. This field and the next three must be 0.
     pub unanswered: u64,
-    /// Messages with an `ack` that never arrived.
+    /// Messages with an `ack` that never arrived; without those in flight when a socket broke.
     pub untrue: u64,
     /// Further answers to an answered message.
     pub repeated: u64,
-    /// Answers to no message of this client.
+    /// Answers with an id that no request of the client had.
     pub stray: u64,
 }
 
@@ -212,9 +215,9 @@ impl AckTotals {
 pub(crate) struct Recording {
     /// First arrivals of messages.
     pub(crate) arrivals: Vec<FirstArrival>,
-    /// End times of the sockets of clients that come back.
+    /// End times of sockets; empty if clients do not resume sessions.
     pub(crate) closed_us: Vec<u64>,
-    /// Times at which clients have come back.
+    /// Times of successful reconnects.
     pub(crate) returned_us: Vec<u64>,
 }
 
@@ -223,7 +226,7 @@ pub(crate) struct Recording {
 pub(crate) struct FirstArrival {
     /// Time on the run's clock, in microseconds.
     pub(crate) at_us: u64,
-    /// Microseconds since the intended time of sending.
+    /// Microseconds since the intended time of sending, at most `u32::MAX`.
     pub(crate) latency_us: u32,
 }
 

@@ -13,13 +13,14 @@ use crate::record::Record;
 use crate::report::Report;
 use crate::schedule::Schedule;
 
-/// The load that the clients of an exchange produce. All times are on the run's clock.
+/// The load that the clients of an exchange produce. All times are microseconds on the run's clock.
 pub(crate) trait Workload: 'static {
-    /// Plans the messages of unit `number` (from 0) of client `from`, which is due at `at_us`.
+    /// Plans the messages of unit `number` (from 0), which client `from` starts and which is due at
+    /// `at_us`. Counts in `record`.
     fn begin(&mut self, number: u64, from: usize, at_us: u64, plan: &mut Plan, record: &mut Record);
-    /// Handles the first arrival of a message with this tag at a client.
+    /// Handles the first arrival of a message with this tag at a client. Does nothing by default.
     fn arrived(&mut self, _receiver: usize, _tag: u64, _now_us: u64, _plan: &mut Plan, _record: &mut Record) {}
-    /// Returns the number of units that still expect messages.
+    /// Returns the number of units that still expect messages; 0 by default.
     fn open(&self) -> u64 {
         0
     }
@@ -50,7 +51,7 @@ impl Plan {
         self.planned += 1;
     }
 
-    /// Takes the first message that is due; `None` if there is none.
+    /// Takes the first message that is due at `now_us`; `None` if there is none.
     pub(super) fn take_due(&mut self, now_us: u64) -> Option<Message> {
         self.is_due(now_us).then(|| self.due.pop()).flatten().map(|Reverse(message)| message)
     }
@@ -59,13 +60,14 @@ impl Plan {
         self.due.is_empty()
     }
 
-    /// Returns `true` if a message is due.
+    /// Returns `true` if a message is due at `now_us`.
     pub(super) fn is_due(&self, now_us: u64) -> bool {
         self.due.peek().is_some_and(|Reverse(next)| next.at_us <= now_us)
     }
 }
 
-/// Workload of clients that take turns to send messages of this size to their groups.
+/// Workload of clients that take turns to send messages of this size to their groups. A unit is one
+/// message.
 impl Workload for Size {
     fn begin(&mut self, number: u64, from: usize, at_us: u64, plan: &mut Plan, _record: &mut Record) {
         plan.add(at_us, from, 0, self.bytes(number));
@@ -82,7 +84,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Draws groups of `size` clients. The number of clients is a multiple of it.
+    /// Draws groups of `size` clients. The number of clients must be a multiple of it.
     pub(super) fn new(clients: usize, size: usize, seed: u64) -> Self {
         let order = shuffled(clients, seed);
         let mut place_of = vec![0; clients];
@@ -96,6 +98,7 @@ impl Groups {
         &self.order[first..first + self.size]
     }
 
+    /// Returns the other clients of a client's group.
     pub(super) fn others(&self, client: usize) -> impl Iterator<Item = usize> {
         self.of(client).iter().copied().filter(move |other| *other != client)
     }
@@ -106,7 +109,7 @@ impl Groups {
     }
 }
 
-/// Returns all clients in the order in which they send.
+/// Returns all clients in the order in which they start units, again and again.
 pub(crate) fn turns(clients: usize, seed: u64) -> Vec<usize> {
     shuffled(clients, seed.wrapping_add(1))
 }
@@ -121,16 +124,16 @@ fn shuffled(clients: usize, seed: u64) -> Vec<usize> {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct RunOptions {
-    /// Measured time, in seconds
+    /// Measured time, in seconds (1 to 86,400)
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
-    /// Load before the measured time, in seconds; messages lost in it count too
+    /// Load before the measured time, in seconds (0 to 3,600); messages lost in it count too
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(..=3_600))]
     pub(crate) warmup: u64,
     /// Seed for the pairs and the order of clients, and for the messages of calls
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Maximum wait for late messages at the end, in milliseconds
+    /// Maximum wait at the end for late messages, answers and reconnects, in milliseconds
     #[arg(long, default_value_t = 30_000)]
     pub(crate) settle_ms: u64,
 }
@@ -139,11 +142,11 @@ pub(crate) struct RunOptions {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct TrafficOptions {
-    /// Messages per second of all clients together
+    /// Messages per second of all clients together (1 to 1,000,000)
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) rate: u64,
-    /// Size of a message's data: ice (200 bytes), sdp (3,000 bytes), varied (10 of 200 to 300 bytes
-    /// to 1 of 2,000 to 4,000 bytes), or a number of bytes
+    /// Size of a message's data, at most 60,000 bytes: ice (200 bytes), sdp (3,000 bytes), varied
+    /// (10 of 200 to 300 bytes to 1 of 2,000 to 4,000), or a number of bytes
     #[arg(long, default_value = "ice")]
     pub(crate) size: Size,
     #[command(flatten)]

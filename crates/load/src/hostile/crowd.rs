@@ -49,10 +49,10 @@ struct Connected {
     deaf: Headcount,
 }
 
-/// Number of hostile clients, by kind. A mean may be a fraction.
+/// Number of hostile clients with a TCP connection, by kind. A mean may be a fraction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct CrowdSize {
-    /// Connections that never end their handshake.
+    /// Connections that send their handshake slowly.
     pub(super) handshakes: f64,
     /// Clients that never read.
     pub(super) deaf: f64,
@@ -60,7 +60,7 @@ pub(super) struct CrowdSize {
 
 impl Crowd {
     /// Connects all clients, in turn to `targets`, loopback IPv4 addresses. Fails if less than 90%
-    /// connect in time.
+    /// of either kind are connected 20 s after all should be.
     pub(super) async fn gather(expected: CrowdSize, targets: Vec<SocketAddr>) -> Result<Self> {
         let connected = Arc::new(Connected::default());
         let (end, ended) = oneshot::channel();
@@ -111,7 +111,7 @@ impl CrowdSize {
         Self { handshakes: mean(|size| size.handshakes), deaf: mean(|size| size.deaf) }
     }
 
-    /// Returns a message for each kind of which less than 80% were connected.
+    /// Returns a message for each kind of which less than 80% of the expected ones were connected.
     pub(super) fn failures(self, expected: Self) -> impl Iterator<Item = String> {
         let kinds = [
             ("handshakes", self.handshakes, expected.handshakes),

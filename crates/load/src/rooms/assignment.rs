@@ -18,7 +18,8 @@ pub(super) struct Assignment {
 }
 
 impl Assignment {
-    /// Assigns clients to rooms of about equal size; the seed of the options shuffles visitors.
+    /// Assigns clients to rooms of about equal size. `--visitors` percent of a room are visitors,
+    /// but one client always stays. The seed of the options shuffles visitors.
     pub(super) fn new(clients: usize, options: &Options) -> Self {
         let (mut room_by_client, mut residents_by_room) = (Vec::new(), Vec::new());
         for (room, size) in sizes(clients, options.rooms as usize).enumerate() {
@@ -37,7 +38,7 @@ impl Assignment {
         self.room_by_client.len()
     }
 
-    /// Returns the number of a client's room.
+    /// Returns the number of a client's room, from 0.
     pub(super) fn room(&self, client: usize) -> usize {
         self.room_by_client[client]
     }
@@ -47,6 +48,7 @@ impl Assignment {
         self.room_by_client.get(client).is_some_and(|room| self.residents_by_room[*room].contains(&client))
     }
 
+    /// Returns the clients that stay in a room.
     pub(super) fn residents(&self, room: usize) -> Range<usize> {
         self.residents_by_room[room].clone()
     }

@@ -23,7 +23,7 @@ pub(super) struct Changes {
     pub(super) record: Record,
 }
 
-/// Counts of changes, also those before the run if they are answered.
+/// Counts of joins and leaves. Answers to the joins before the run are included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct ChangeTotals {
     /// Scheduled changes that were requested.
@@ -32,15 +32,16 @@ pub(super) struct ChangeTotals {
     pub(super) answered: u64,
     /// Changes that a server answered by an error.
     pub(super) refused: u64,
-    /// Turns of visitors whose last change had no answer.
+    /// Turns of visitors that were skipped, since the last change had no answer.
     pub(super) late: u64,
-    /// Single changes that residents received.
+    /// Single changes that residents received, once per resident.
     pub(super) received: u64,
-    /// Changes that were open when a resident received a whole room state.
+    /// Changes that a resident lacked when it received a whole room state, once per resident.
     pub(super) received_by_state: u64,
-    /// Changes that a resident received only as a later change of the same client.
+    /// Changes that a resident received only as a later change of the same client, once per
+    /// resident.
     pub(super) merged: u64,
-    /// Changes that a resident received again.
+    /// Changes that a resident received again, after its latest whole room state.
     pub(super) duplicated: u64,
     /// Whole room states received by clients that were in the room already.
     pub(super) resyncs: u64,
@@ -125,7 +126,7 @@ impl Changes {
         number
     }
 
-    /// Records the room state that a client received.
+    /// Records the room state that a client received: the answer to its join, or a resync.
     pub(super) fn joined(&mut self, client: usize, now_us: u64) {
         match self.seat_by_client[client] {
             SeatState::Joining(number) => {
@@ -176,7 +177,8 @@ impl Changes {
         }
     }
 
-    /// Records a received leave: the first leave of `leaver` that `receiver` has not received.
+    /// Records a received leave: the first open leave of `leaver` that `receiver` lacks, else a
+    /// duplicate of its latest leave.
     pub(super) fn received_leave(&mut self, receiver: usize, leaver: usize, now_us: u64) {
         let is_new = |change: &Change| {
             (change.client, change.act) == (leaver, Act::Leave) && change.unreceived.contains(&receiver)

@@ -57,7 +57,8 @@ impl RoomClients {
         self.changes.borrow_mut().record.measured_us = measured_us;
     }
 
-    /// Returns the number of answered changes and of seats that were filled again.
+    /// Returns the number of answered changes, with the joins before the run, and of admissions
+    /// from the waiting queue.
     pub(super) fn answered(&self) -> u64 {
         self.changes.borrow().totals.answered + self.queue.borrow().admitted()
     }
@@ -73,7 +74,7 @@ impl RoomClients {
         self.send(client, join(self.room_of(client), number + 1, None));
     }
 
-    /// Sends a visitor's join or leave that was due at `at_us`.
+    /// Sends a visitor's join or leave that was due at `at_us`, unless its last one has no answer.
     pub(super) fn change(&self, client: usize, at_us: u64) {
         let turn = self.changes.borrow_mut().begin(client, at_us);
         let Some((number, act)) = turn else { return };

@@ -17,7 +17,7 @@ pub(super) fn leave(room: &str, id: u64) -> String {
     format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
 }
 
-/// The fields of a received frame that are read. Each type of frame has some of them.
+/// The fields of a received frame that are read. Only `members_changed` has `joined` and `left`.
 #[derive(Deserialize)]
 pub(super) struct Frame<'a> {
     #[serde(rename = "type", borrow)]

@@ -21,7 +21,7 @@ pub(super) struct WaitingQueue {
     left: usize,
     pushes: u64,
     shortest_gap_us: Option<u64>,
-    /// Time from which freed seats are timed.
+    /// Time from which freed seats are timed, in microseconds on the run's clock; at first never.
     pub(super) measured_from_us: u64,
     waits: Latencies,
 }
@@ -43,15 +43,18 @@ pub(super) struct QueueTotals {
     pub(super) left: usize,
     /// Clients admitted after waiting.
     pub(super) admitted: usize,
-    /// Clients admitted before an earlier waiting client.
+    /// Clients admitted more than 1 s before an earlier client, or while an earlier one still
+    /// waits.
     pub(super) overtook: usize,
-    /// `true` if the room had more members than seats at some time.
+    /// `true` if the room has more members than seats at the end.
     pub(super) above_capacity: bool,
     /// Number of unrequested messages with a queue position.
     pub(super) pushes: u64,
-    /// Minimum time between two unrequested positions to one client; `None` without two.
+    /// Minimum time between two unrequested positions to one client, in milliseconds; `None`
+    /// without two.
     pub(super) shortest_gap_ms: Option<u64>,
-    /// Times from an intended leave to the admission of the next client, in microseconds.
+    /// Times from an intended leave in the measured time to the admission of the next client, in
+    /// microseconds.
     pub(super) admission_us: Percentiles,
 }
 
@@ -80,7 +83,7 @@ impl WaitingQueue {
         self.seat_by_client[client] = SeatState::Waiting { reported_us: Some(now_us) };
     }
 
-    /// Records a client's admission to the room.
+    /// Records a client's admission to the room. A member's repeated one has no effect.
     pub(super) fn joined(&mut self, client: usize, now_us: u64) {
         match self.seat_by_client[client] {
             SeatState::Seated => return,

@@ -1,4 +1,4 @@
-//! Calls at a fixed rate: their set-up time.
+//! Calls at a fixed rate: their set-up time. `scenarios` calls it.
 
 use anyhow::Result;
 use clap::Args;
@@ -20,7 +20,9 @@ pub struct Options {
     pub(super) workers: WorkerOptions,
 }
 
-/// Runs the scenario. Returns `None` in a worker.
+/// Runs the scenario. Returns `None` in a worker, a process of `--processes`. Fails if `--clients`
+/// is odd, a process gets no pair or no rate, there is no server, a client cannot connect, or a
+/// worker fails.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Options { fleet, calls, workers } = options;
     fleet.check_pairs(workers.processes)?;

@@ -1,4 +1,5 @@
-//! Clients that only hold their sockets: time to connect, and memory per client.
+//! Clients that only hold their sockets: time to connect, and memory per client. `scenarios` calls
+//! it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,12 +26,13 @@ pub struct Options {
     pub(super) fleet: FleetOptions,
     #[command(flatten)]
     pub(super) workers: WorkerOptions,
-    /// Time for which the sockets stay open, in seconds
+    /// Time from the connection of all clients to the reading of the memory, in seconds
     #[arg(long, default_value_t = 10)]
     seconds: u64,
 }
 
-/// Runs the scenario. Returns `None` in a worker.
+/// Runs the scenario. Returns `None` in a worker, a process of `--processes`. Fails if there is no
+/// server, a client cannot connect, or a worker fails.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Some(record) = options.workers.work(|share, gate| part(options, share, gate)).await? else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Pairs of clients exchange numbered messages at a fixed rate.
+//! Pairs of clients exchange numbered messages at a fixed rate. `scenarios` calls it.
 
 use anyhow::Result;
 use clap::Args;
@@ -18,9 +18,9 @@ pub struct Options {
     traffic: TrafficOptions,
     #[command(flatten)]
     pub(super) workers: WorkerOptions,
-    /// Resume each session whose socket breaks or is closed with 1001, as when balancers are
-    /// replaced. Every message then requests an ack and is sent again without one. Without this
-    /// flag each closed socket is a failure
+    /// Resume each session whose socket ends, as when balancers are replaced. Every message then
+    /// requests an ack and is sent again without one. Breaks and closes with 1001 are no failures
+    /// then; without this flag each ended socket is one
     #[arg(long)]
     resume: bool,
     /// Fail when the 99th percentile latency is above this, in milliseconds
@@ -28,7 +28,9 @@ pub struct Options {
     max_p99_ms: Option<f64>,
 }
 
-/// Runs the scenario. Returns `None` in a worker.
+/// Runs the scenario. Returns `None` in a worker, a process of `--processes`. Fails if `--clients`
+/// is odd, a process gets no pair or no rate, there is no server, a client cannot connect, or a
+/// worker fails.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Options { fleet, traffic, workers, resume, max_p99_ms, .. } = options;
     fleet.check_pairs(workers.processes)?;

@@ -1,4 +1,5 @@
-//! Clients: their connections, requests and received messages.
+//! Clients: their connections, requests and received messages. `world`, `edges` and the plan's acts
+//! call this module.
 
 mod listening;
 mod reliable;
@@ -66,7 +67,8 @@ impl World {
         self.clients[index].socket.filter(|id| self.sockets[*id].takes_outcomes())
     }
 
-    /// Opens a socket of a client at a random edge. Does nothing if it has one, or the run ends.
+    /// Opens a socket of a client at a random edge that does not drain, if any. Does nothing if the
+    /// client has a socket, or the run ends.
     pub(crate) fn client_connects(&mut self, index: ClientIx) {
         // Draining edges are offered only if all edges drain.
         let offered: Vec<_> = (0..self.edges.len()).filter(|at| !self.edges[*at].draining).collect();
@@ -90,7 +92,8 @@ impl World {
         }
     }
 
-    /// Fails an upgrade, since the edge's process is down. The client connects again later.
+    /// Fails an upgrade that the edge has not begun to decide: its process is down, starts or
+    /// drains. The client connects again later.
     pub(crate) fn upgrade_fails(&mut self, id: SocketId) {
         let again = self.rng.within(300 * MS, 1_500 * MS);
         let socket = &mut self.sockets[id];
@@ -137,7 +140,8 @@ impl World {
         Some(Newcomer { client_id, session: SessionId::new(drawn, reliable), accepted_at_us, reliable, request })
     }
 
-    /// Ends a client's socket by `exit`. The edge notices it after `noticed_after`.
+    /// Ends a client's socket, if it has one, by `exit`. The edge detects it after `noticed_after`,
+    /// but not before the client's last frame arrives.
     pub(crate) fn client_disconnects(&mut self, index: ClientIx, exit: Exit, noticed_after: Micros) {
         let now = self.agenda.now();
         let Some(id) = self.clients[index].socket else { return };
@@ -169,7 +173,8 @@ impl World {
         self.counters.add("clients: stalls", 1);
     }
 
-    /// Has a client send a request, as soon as it can.
+    /// Has a client send a request, as soon as it can. A reliable client drops a `members` request
+    /// if it has no welcomed socket.
     pub(crate) fn client_wants(&mut self, index: ClientIx, request: ClientRequest) {
         let client = &mut self.clients[index];
         if let Some(reliable) = &client.reliable {
@@ -201,7 +206,7 @@ impl World {
         self.later(Host::Edge(edge), wait, move |world| world.edge_text(id, Some(frame)));
     }
 
-    /// Closes all sockets of an edge whose process has ended.
+    /// Closes all sockets of an edge whose process has ended. The clients connect again later.
     pub(crate) fn close_sockets_of(&mut self, edge: usize) {
         for id in 0..self.sockets.len() {
             let again = self.rng.within(300 * MS, 1_500 * MS);

@@ -85,7 +85,7 @@ impl Reliable {
         self.id
     }
 
-    /// Returns the request of the id, if this is its first answer.
+    /// Removes and returns the request of the id; `None` if it has its answer, or never existed.
     pub(super) fn answered(&mut self, id: u64) -> Option<ClientRequest> {
         let at = self.unanswered.iter().position(|(unanswered, _)| *unanswered == id)?;
         self.unanswered.remove(at).map(|(_, request)| request)

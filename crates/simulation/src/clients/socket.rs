@@ -58,9 +58,9 @@ pub(crate) struct Socket {
     pub(super) token_of: Option<SocketId>,
     /// The client's previous socket.
     pub(super) former: Option<SocketId>,
-    /// Time at which the client lost the socket, and `true` if it left for good.
+    /// Time at which the client lost the socket, and `true` if it ended its session by a goodbye.
     pub(super) lost: Option<(Micros, bool)>,
-    /// Reconnect delay that the server requested.
+    /// Reconnect delay that the server requested; `None` if it did not.
     pub(super) come_back_after: Option<Micros>,
     /// Bytes that the kernel accepted for an absent client.
     pub(super) swallowed: usize,
@@ -187,7 +187,8 @@ impl World {
         edge.socket_by_client.remove(&key);
     }
 
-    /// Ends a socket that the edge refused. After an accept this is a violation.
+    /// Ends a socket that the edge refused. After an accept this is a violation, unless the client
+    /// has left. The client connects again later.
     pub(crate) fn refused(&mut self, edge: usize, key: ClientKey, refusal: &Refusal) {
         let again = self.rng.within(500 * MS, 1_500 * MS);
         let Some(id) = self.edges[edge].socket_by_client.remove(&key) else { return };
@@ -201,7 +202,8 @@ impl World {
         self.client_lost_socket(id, Some(again));
     }
 
-    /// Ends a socket that the edge closed. The last bytes reach the client in half of the cases.
+    /// Ends a socket that the edge closed. The last bytes reach a present client in half of the
+    /// cases. A close without a known reason is a violation.
     pub(crate) fn closed_by_mesh(&mut self, edge: usize, key: ClientKey, code: CloseCode, last_words: &[u8]) {
         // The reply to a client's own close frame reaches no client.
         let Some(id) = self.edges[edge].socket_by_client.remove(&key) else { return };
@@ -283,7 +285,7 @@ impl World {
         }
     }
 
-    /// Returns `true` if an open socket has messages that its edge has not read.
+    /// Returns `true` if an open socket has frames that its edge has not read.
     pub(crate) fn unread(&self) -> bool {
         self.sockets.iter().any(|socket| socket.takes_outcomes() && !socket.unread.is_empty())
     }

@@ -11,7 +11,7 @@ use signaling_wire::{BatchNumber, MessageNumber, RemainingTtl, Seq};
 use super::Mutant;
 
 impl Mutant {
-    /// Changes frames from an edge to a node.
+    /// Changes frames from an edge to a node. `hold` is the TTL of a restarted message.
     pub(crate) fn to_node(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         let mut stored = BTreeMap::new();
@@ -43,7 +43,7 @@ impl Mutant {
         out
     }
 
-    /// Changes frames from a node to an edge.
+    /// Changes frames from a node to an edge. `hold` is the TTL of a restarted message.
     pub(crate) fn to_edge(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         while let Ok(mut frame) = ToEdge::take(&mut bytes) {
@@ -57,7 +57,8 @@ impl Mutant {
         out
     }
 
-    /// Changes a batch for a node whose view has this hash.
+    /// Changes a batch for a node whose view has this hash. `hold` is the TTL of a restarted
+    /// message.
     pub(crate) fn between_nodes(self, mut bytes: &[u8], hold: RemainingTtl, to_view: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         let Ok(number) = forward::open(&mut bytes) else { return out };
@@ -137,7 +138,8 @@ fn without_seats(state: &[u8]) -> &[u8] {
 pub(crate) struct Once(BTreeMap<(usize, Option<usize>, u64), BatchNumber>);
 
 impl Once {
-    /// Returns a batch between these nodes without repeated requests.
+    /// Returns a batch between these nodes without the repeated requests that the mutant
+    /// suppresses.
     pub(crate) fn without_repeats(&mut self, mutant: Mutant, (from, to): (usize, usize), mut bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         let Ok(number) = forward::open(&mut bytes) else { return out };

@@ -9,7 +9,7 @@ use crate::agenda::MS;
 use crate::world::World;
 
 impl World {
-    /// Sends a node's operations to the owners, and checks the operations that it announced.
+    /// Checks the operations that a node announced. Drops its answers to operators.
     pub(super) fn run_mesh_rooms(&mut self, index: usize) {
         let node = &mut self.nodes[index];
         node.core.take_operator_answers();
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// Returns the room as its owner has it, or an empty room.
+    /// Returns the room as its owner has it, or an empty room. Several owners are a violation.
     pub(super) fn owned_room(&mut self, room: &RoomName) -> Room {
         let alive = self.nodes.iter().filter(|node| node.server.alive);
         let rooms: Vec<_> = alive.filter_map(|node| node.core.owned_room(room.as_str())).cloned().collect();
@@ -63,7 +63,7 @@ impl World {
         rooms.into_iter().next().unwrap_or_default()
     }
 
-    /// Sets a room's capacity through a node, like an operator.
+    /// Sets a room's capacity through the first live node, if any, like an operator.
     pub(super) fn give_capacity(&mut self, request: Request) {
         let Some(index) = self.nodes.iter().position(|node| node.server.alive) else { return };
         self.nodes[index].core.request_for_operator(0, request);

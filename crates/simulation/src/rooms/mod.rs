@@ -60,7 +60,7 @@ impl Default for RoomWorld {
 }
 
 impl RoomWorld {
-    /// Creates the room store of a run and the plan of its faults.
+    /// Creates the state of the rooms of a run, with `plan` and this number of clients.
     pub(crate) fn new(seed: u64, mut plan: RoomPlan, clients: usize) -> Self {
         let presence = plan.settings.map_or(Rules::default().stale, |settings| settings.presence_refresh);
         let (stale, claimed) = (Rules::stale_after(presence), plan.mesh);
@@ -123,7 +123,8 @@ impl RoomWorld {
         micros(self.rules.stale)
     }
 
-    /// Returns the JSON of a request and records its send. Returns `None` for an unknown request.
+    /// Returns the JSON of a request with this `id` and records its send. Returns `None` for an
+    /// unknown request.
     pub(crate) fn sends(&mut self, now: Micros, ask: RoomRequestIx, socket: SocketId, id: u64) -> Option<String> {
         let request = self.requests.get_mut(ask)?;
         // A socket that is read later may carry an earlier request.
@@ -142,7 +143,7 @@ impl RoomWorld {
         self.requests.get(ask).is_some_and(RoomRequest::takes_id)
     }
 
-    /// Registers the same request as a new one.
+    /// Registers the same request as a new one and returns its index; `None` for an unknown one.
     pub(crate) fn anew(&mut self, ask: RoomRequestIx) -> Option<RoomRequestIx> {
         let RoomRequest { from, room, what, .. } = *self.requests.get(ask)?;
         self.requests.push(RoomRequest::new(from, room, what));

@@ -18,12 +18,14 @@ pub(crate) struct RoomPlan {
     pub(super) settings: Option<RoomSettings>,
     /// `true` if nodes own the rooms; `false` if a store has them.
     pub(crate) mesh: bool,
-    /// Default capacity of rooms.
+    /// Default capacity of rooms; `None` means no limit.
     pub(super) capacity: Option<u32>,
+    /// Capacity of each room; `None` means the default one.
     pub(super) capacities: Vec<Option<u32>>,
     pub(super) requests: Vec<RoomRequest>,
     /// Times in which the store does not answer.
     pub(super) away: Spans,
+    /// Times at which the store loses everything.
     pub(super) emptied: Vec<Micros>,
     /// Time of each loss of the last writes, and how long before it the kept state ends.
     pub(super) set_back: Vec<(Micros, Micros)>,

@@ -117,12 +117,13 @@ impl RoomClient {
 }
 
 impl World {
-    /// Removes a client from all rooms after it left for good.
+    /// Removes a client from all rooms after it ended its session by a goodbye.
     pub(crate) fn end_room_session(&mut self, index: ClientIx) {
         self.rooms.clients[index].end_all_seats(self.agenda.now());
     }
 
-    /// Handles a new socket. After a new session the client usually joins its former rooms again.
+    /// Handles the welcome of a socket. In a new session the client joins each former room again
+    /// with a probability of 70%.
     pub(crate) fn room_client_is_welcomed(&mut self, index: ClientIx, resumed: bool) {
         if resumed {
             return;

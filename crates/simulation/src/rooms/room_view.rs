@@ -21,14 +21,14 @@ pub(super) struct RoomView {
 }
 
 impl RoomView {
-    /// Parses a `joined`.
+    /// Parses a `joined`; `None` if it is malformed.
     pub(super) fn read(joined: &Value) -> Option<Self> {
         let members = joined["members"].as_array()?.iter().map(member).collect::<Option<_>>()?;
         Some(Self { version: joined["version"].as_u64()?, members })
     }
 
     /// Applies a `members_changed`, which must report exactly the changes of the room since the
-    /// last one.
+    /// last one. Fails with a description otherwise, and leaves the view unchanged.
     pub(super) fn change(&mut self, message: &Value, room: &Room) -> Result<(), String> {
         let changed = Changed::read(message).ok_or("unreadable")?;
         if changed.version <= self.version {

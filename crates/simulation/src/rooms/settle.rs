@@ -80,7 +80,7 @@ impl World {
     }
 
     /// Checks after a quiet time that clients and store agree, and that seats of ended sessions
-    /// are gone.
+    /// are gone. Skips rooms that changed within 4 s.
     pub(crate) fn settle_rooms(&mut self) {
         let now = self.agenda.now();
         for room in 0..self.rooms.plan.capacities.len() {

@@ -18,7 +18,8 @@ const CAPACITIES_AT: Micros = 500 * MS;
 const MAX_CALL: Micros = 2_000 * MS;
 
 impl World {
-    /// Sends a node's pending tasks to the store, one batch of each urgency at a time.
+    /// Sends a node's pending tasks to the store, one batch of each urgency at a time. If nodes own
+    /// the rooms, checks what the node announced instead.
     pub(crate) fn ask_store(&mut self, index: usize) {
         if self.rooms.plan.mesh {
             return self.run_mesh_rooms(index);
