@@ -28,7 +28,7 @@ use crate::translator::{Close, Input, Out, Translate};
 use crate::{Dialect, name};
 use uuid::Uuid;
 
-/// Returns the answer to a request: any path and query is upgraded.
+/// Returns the answer to a request: an upgrade for any path and query, 404 for a plain request.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let (own, mut secret) = (name::random_uuid(random), [0; 16]);
     secret.copy_from_slice(&random[16..]);

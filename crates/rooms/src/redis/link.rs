@@ -30,7 +30,7 @@ pub(super) enum Link {
 
 impl Link {
     /// Connects and checks the server, within 1 s, or 2 s for a cluster or sentinels. Fails without
-    /// an answer in this time, or if the server is a replica. Asks sentinels for the present master.
+    /// an answer in this time, or if the server is a replica. Asks sentinels for the master.
     pub(super) async fn open(address: &Address) -> RedisResult<Self> {
         match address {
             Address::One(client) => limited(CONNECT_TIMEOUT, Self::open_one(client)).await,
