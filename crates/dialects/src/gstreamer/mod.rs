@@ -54,7 +54,7 @@ pub(crate) struct GStreamer {
     /// `true` if the client has protocol version 1.1.
     has_v1_1: bool,
     /// Messages of a client that is not welcome yet. Elements send their protocol version first.
-    /// The edge does not read the client meanwhile, except what it has read already.
+    /// The edge does not read further ones meanwhile.
     early: Held<(), 16, { 128 * 1024 }>,
     /// Last status that the room has accepted.
     status: Status,
