@@ -42,7 +42,8 @@ pub enum AnswerKind {
     Expire,
     /// GStreamer: a request is invalid or failed, or its peer was not reached or refused it.
     Error,
-    /// A subscription or the join of a room failed for good. The client receives an answer only in
-    /// GStreamer and, if its streamer is missing or full, as a player of Pixel Streaming.
+    /// A subscription or the join of a room failed for good; of GStreamer, the first join. Only a
+    /// GStreamer client receives an answer, and a Pixel Streaming player whose streamer is missing
+    /// or full.
     SubscribeFailed,
 }

@@ -50,21 +50,21 @@ impl Requester {
 pub enum SeatStatus {
     /// A member of the room.
     Member {
-        /// Time of joining in ms since 1970, raised so that no two are equal. Survives a loss of
-        /// the store.
+        /// Time of becoming a member in ms since 1970, raised above all places given before.
+        /// Survives a loss of the store.
         place: u64,
     },
     /// In the waiting queue.
     Waiting {
-        /// Time of joining the queue in ms since 1970, raised so that no two are equal. Survives a
-        /// loss of the store.
+        /// Time of joining the queue in ms since 1970, raised above all places given before.
+        /// Survives a loss of the store.
         place: u64,
         /// Number of waiting clients ahead of it in an [`OpResult`]; 0 where no result set it.
         ahead: u64,
     },
     /// The client left, its membership expired, or another session of it has the seat.
     Out,
-    /// The store or owner has no record of the client, or lacks its last command. So it never
+    /// The store or owner lacks the client's last command, or has no record of it: the client never
     /// joined, found the queue full, expired while it waited, or is forgotten.
     Unknown,
 }
@@ -85,8 +85,8 @@ impl SeatStatus {
 /// an earlier session of the client has no effect, and a repeated one no second effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
-    /// Admits a client to the room, or to the waiting queue of a full room. A client that is
-    /// present keeps its place, and its members receive new data.
+    /// Admits a client to the room, else to the waiting queue, or to neither if the queue is full.
+    /// A present client keeps its place; the other members receive its new data.
     Join {
         /// The session that joins.
         requester: Requester,

@@ -105,7 +105,7 @@ impl Sessions {
         sessions.for_each(|session| session.presence = Presence::Listed);
     }
 
-    /// Records that the room is about to list all members: listed partners are missing until then.
+    /// Records that the room is about to list all members. Listed partners are missing until then.
     pub(super) fn begin_snapshot(&mut self) {
         let listed = self.by_id.values_mut().filter(|session| session.presence == Presence::Listed);
         listed.for_each(|session| session.presence = Presence::Missing);

@@ -162,12 +162,12 @@ impl Roster {
         self.members.iter().filter(|member| member.id != self.own)
     }
 
-    /// Returns the members that joined before the client: all before the list is complete.
+    /// Returns the members that joined before the client: all until the list contains it.
     pub(super) fn older(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().take_while(|member| member.id != self.own)
     }
 
-    /// Returns the members that joined after the client: none before the list contains it.
+    /// Returns the members that joined after the client: none until the list contains it.
     pub(super) fn younger(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().skip_while(|member| member.id != self.own).skip(1)
     }
