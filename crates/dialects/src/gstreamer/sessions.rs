@@ -25,6 +25,7 @@ pub(super) enum Part {
 /// A session with another peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Session {
+    /// Id of the other peer.
     pub(super) partner: Uuid,
     pub(super) part: Part,
     /// Id of the client's signal that the partner must receive, or else there is no session: the
@@ -70,6 +71,7 @@ pub(super) fn session_id(secret: [u8; 16], number: u64) -> Uuid {
 /// Sessions of one client.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
+    /// Open and unanswered sessions, by session id.
     pub(super) by_id: BTreeMap<Uuid, Session>,
 }
 

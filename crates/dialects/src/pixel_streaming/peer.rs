@@ -17,6 +17,7 @@ pub(super) enum Kind {
 /// A client in the mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Peer {
+    /// Random number below 2^53, different for each socket.
     pub(super) number: u64,
     pub(super) kind: Kind,
 }

@@ -150,6 +150,7 @@ impl Subscription {
         });
     }
 
+    /// Leaves the room of the decided subscription. No effect without one.
     pub(super) fn unsubscribe(&mut self, context: &mut Context<'_>) {
         if let Some(current) = self.current.take() {
             context.leave(&current.room);

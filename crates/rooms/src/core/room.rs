@@ -475,6 +475,7 @@ impl Step<'_> {
     }
 }
 
+/// Converts milliseconds. A number that does not fit becomes `i64::MAX / 4`, so that sums do.
 pub(super) fn signed(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX / 4)
 }
