@@ -1,4 +1,4 @@
-//! The dialects, their mounts on the public listener, and their limits.
+//! The dialects, their mounts on the public listener, and their limits. The edge passes requests.
 
 use std::str::FromStr;
 
@@ -32,7 +32,8 @@ pub struct Settings {
     pub tokens: bool,
     /// Keys that PeerJS clients may use.
     pub peerjs_keys: Keys,
-    /// Maximum players of a Pixel Streaming streamer. `None`: no limit.
+    /// Maximum players of a Pixel Streaming streamer, without SFUs. `None`: 10,000 with SFUs, which
+    /// is the limit in any case.
     pub pixelstreaming_max_players: Option<u32>,
 }
 
@@ -67,7 +68,8 @@ impl Dialect {
         self.traits().0
     }
 
-    /// Returns the two letters behind `~` with which all names of this dialect in the mesh begin.
+    /// Returns the two letters between `~` and `:` with which all names of this dialect begin: of
+    /// clients and of rooms.
     #[must_use]
     pub const fn code(self) -> &'static str {
         self.traits().1
@@ -78,7 +80,8 @@ impl Dialect {
     }
 
     /// Returns the dialect whose mount contains a path of the public listener, without query, and
-    /// the path below the mount for [`Head::path`]. `None`: the path is no dialect's.
+    /// the path below the mount for [`Head::path`]. `None`: the path is no dialect's. The caller
+    /// checks whether it serves the dialect.
     #[must_use]
     pub fn of_path(path: &str) -> Option<(Self, &str)> {
         let below_root = path.strip_prefix('/')?;
@@ -88,7 +91,7 @@ impl Dialect {
     }
 
     /// Returns the maximum size of a client's message in bytes. Where `--max-message-bytes` less
-    /// [`ENVELOPE_BYTES`] is lower, that is the limit.
+    /// [`ENVELOPE_BYTES`] is lower, that is the limit. The edge closes above it with 1009.
     #[must_use]
     pub const fn max_message_bytes(self) -> usize {
         self.traits().2

@@ -3,22 +3,25 @@
 /// An event that a metric counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A frame, a part of one, or a message of the mesh had no effect.
+    /// A frame, a part of one, or a message of the mesh had no effect. rxdb also closes the client
+    /// after a bad message, and Pixel Streaming if too many requests wait.
     Ignored(IgnoredReason),
-    /// The client was sent an answer of its dialect.
+    /// A message or subscription failed. The client gets an answer, except for most of
+    /// [`AnswerKind::SubscribeFailed`].
     Answered(AnswerKind),
-    /// A room request waits because no node can carry it out now.
+    /// A room request or list of members was refused and waits: no node can carry it out now.
     RoomWait,
-    /// A broadcast waits because the client's broadcasts reach too many members per second.
+    /// A broadcast was refused and waits: the client's broadcasts reach too many members/s. Nodes
+    /// now delay it without a refusal, so only those of earlier releases cause this.
     ReachWait,
 }
 
 /// Reason why an input had no effect: the label `reason` of `signaling_dialect_ignored_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IgnoredReason {
-    /// The text is no JSON object.
+    /// The text is no JSON object. GStreamer also: a name occurs twice in it.
     Json,
-    /// The dialect has no such message from a client.
+    /// The dialect has no message of this type from the client or from another translator.
     Type,
     /// A field is missing or invalid.
     Field,
@@ -35,10 +38,12 @@ pub enum IgnoredReason {
 /// Kind of an answer: the label `kind` of `signaling_dialect_answers_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerKind {
-    /// PeerJS: a recipient was not reached.
+    /// PeerJS: a recipient was not reached, or a message to it exceeded a limit.
     Expire,
-    /// GStreamer: a request is invalid, or its peer was not reached.
+    /// GStreamer: a request is invalid or failed, or its peer was not reached or refused it.
     Error,
-    /// A subscription failed for good. The client receives no answer in most dialects.
+    /// A subscription or the join of a room failed for good; of GStreamer, the first join. Only a
+    /// GStreamer client receives an answer, and a Pixel Streaming player whose streamer is missing
+    /// or full.
     SubscribeFailed,
 }

@@ -1,8 +1,10 @@
-//! Messages that wait in a translator, bounded by their number and size.
+//! Messages that wait in a translator, bounded by their number and size: of `gstreamer`, `rxdb` and
+//! `pixel_streaming`.
 
 use std::collections::VecDeque;
 
-/// At most `MAX` messages of at most `MAX_BYTES` together, in order of arrival. Each has a `T`.
+/// At most `MAX` messages of at most `MAX_BYTES` together, in order of arrival. Each has a value of
+/// `T` beside it.
 #[derive(Debug)]
 pub(crate) struct Held<T, const MAX: usize, const MAX_BYTES: usize> {
     queue: VecDeque<(T, String)>,
@@ -16,7 +18,7 @@ impl<T, const MAX: usize, const MAX_BYTES: usize> Default for Held<T, MAX, MAX_B
 }
 
 impl<T, const MAX: usize, const MAX_BYTES: usize> Held<T, MAX, MAX_BYTES> {
-    /// Adds a message. Returns `false` if there is no room for it.
+    /// Adds a message. Returns `false` and drops it if there is no room for it.
     pub(crate) fn push(&mut self, beside: T, text: &str) -> bool {
         let fits = self.queue.len() < MAX && self.bytes + text.len() <= MAX_BYTES;
         if fits {
@@ -26,7 +28,7 @@ impl<T, const MAX: usize, const MAX_BYTES: usize> Held<T, MAX, MAX_BYTES> {
         fits
     }
 
-    /// Removes the first message and returns it.
+    /// Removes the first message and returns it. `None`: there is none.
     pub(crate) fn pop(&mut self) -> Option<String> {
         let (_, text) = self.queue.pop_front()?;
         self.bytes -= text.len();
@@ -47,7 +49,7 @@ impl<T, const MAX: usize, const MAX_BYTES: usize> Held<T, MAX, MAX_BYTES> {
         taken
     }
 
-    /// Returns what is beside each message.
+    /// Returns the value beside each message, in order of arrival.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.queue.iter().map(|(beside, _)| beside)
     }

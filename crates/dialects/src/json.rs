@@ -47,7 +47,8 @@ impl<'a> Object<'a> {
         self.get(name).and_then(string)
     }
 
-    /// Returns the object as text without one field. `tail` is text of a further last field.
+    /// Returns the object as text without one field. `tail` is text of a further last field, for
+    /// example `"n":1`.
     pub(crate) fn to_text(&self, without: &str, tail: Option<&str>) -> String {
         let kept = self.fields.iter().filter(|(name, _)| name != without);
         let fields = kept.map(|(name, value)| format!("{}:{value}", quote(name)));
@@ -98,7 +99,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 }
 
-/// Returns a value's text. `None`: it is no string.
+/// Returns a value's text. `None`: it is no string, or one with half of a surrogate pair.
 pub(crate) fn string(value: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Text<'_>>(value.get()).ok().map(|Text(text)| text)
 }

@@ -2,8 +2,8 @@
 //!
 //! A foreign identifier becomes the name `~code:part[:part..]`. A part keeps `A-Z a-z 0-9 . _ -`.
 //! Every other byte becomes `~` and two upper-case hexadecimal digits. A name over 128 bytes
-//! becomes `~code:~h` and a hash of its parts. Escaping never produces `~h`. All dialects use these
-//! functions; nodes read options of rooms from the names.
+//! becomes `~code:~h` and a hash of its parts, or `~code:kind:~h` in [`of_kind`]. Escaping never
+//! produces `~h`. All dialects use these functions; nodes read options of rooms from the names.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -46,8 +46,8 @@ pub(crate) fn part(text: &str, max: usize) -> String {
     }
 }
 
-/// Returns the name of a foreign identifier of some kind. The kind stays readable in a hashed name:
-/// options of rooms follow from it. It has at most 16 letters.
+/// Returns the name `~code:kind:part` of a foreign identifier. The kind stays readable in a hashed
+/// name: options of rooms follow from it. It has at most 16 letters.
 pub(crate) fn of_kind(dialect: Dialect, kind: &str, part: &str) -> String {
     let parts = [kind, part];
     let name = internal(dialect, &parts);
@@ -69,7 +69,8 @@ pub(crate) fn is_of(dialect: Dialect, name: &str) -> bool {
     shown_parts(dialect, name).is_some()
 }
 
-/// Returns `true` if a name of [`internal`] contains a hash in place of its parts.
+/// Returns `true` if a name of [`internal`] contains a hash in place of its parts. `false` for one
+/// of [`of_kind`].
 pub(crate) fn is_hashed(name: &str) -> bool {
     name.split_once(':').is_some_and(|(_, rest)| rest.starts_with(HASHED))
 }
@@ -80,7 +81,7 @@ pub(crate) fn credential(dialect: Dialect, parts: &[&str], secret: &str) -> [u8;
     digest(all)
 }
 
-/// Returns a part of 22 characters that others cannot guess.
+/// Returns the first 16 random bytes as a part of 22 characters, which others cannot guess.
 pub(crate) fn random_part(random: &[u8; 32]) -> String {
     URL_SAFE_NO_PAD.encode(&random[..16])
 }
@@ -97,7 +98,7 @@ pub(crate) fn of_uuid(dialect: Dialect, id: Uuid) -> String {
     format!("{}{id}", prefix(dialect))
 }
 
-/// Returns the id in a client's name. `None`: the name is another dialect's, or has no id.
+/// Returns the id in a name of [`of_uuid`]. `None`: the name is another dialect's, or has no id.
 pub(crate) fn uuid(dialect: Dialect, name: &str) -> Option<Uuid> {
     parse_uuid(shown_parts(dialect, name)?)
 }

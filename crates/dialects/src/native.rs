@@ -1,5 +1,6 @@
 //! Native messages of a translator: requests to the mesh as JSON texts of one uplink frame each,
-//! and parsed messages from it. Room requests are sent by `room_requests`.
+//! and parsed messages from it. `room_requests` sends the room requests, each dialect its signals.
+//! Ids of requests come from the translator. Names in requests need no escapes.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use signaling_protocol::rooms::{Former, Member};
 /// A message from the mesh, as far as translators use it.
 #[derive(Debug)]
 pub(crate) enum FromMesh<'a> {
-    /// The session is open. `ice_servers`: a JSON array.
+    /// The session is open. `ice_servers`: a JSON array. `None`: the message has none.
     Welcome { ice_servers: Option<&'a RawValue> },
     /// A message of another client.
     Signal { from: Cow<'a, str>, data: &'a RawValue },
@@ -26,7 +27,7 @@ pub(crate) enum FromMesh<'a> {
     /// The state of a room with one page of its members. `more`: further pages follow. `after`:
     /// last member of the page before; `None`: this is the first page.
     Joined { room: Cow<'a, str>, members: Vec<Member<'a>>, more: bool, after: Option<Cow<'a, str>> },
-    /// A list of members failed. `retry_after`: as in `Error`.
+    /// A list of a room's members failed. `retry_after`: as in `Error`.
     ListFailed { room: Cow<'a, str>, retry_after: Option<Duration> },
     /// Changes of a room.
     MembersChanged { room: Cow<'a, str>, joined: Vec<Member<'a>>, left: Vec<Former<'a>> },
@@ -69,7 +70,7 @@ struct Fields<'a> {
 }
 
 impl<'a> FromMesh<'a> {
-    /// Parses a message. Unknown and incomplete ones are `Other`.
+    /// Parses a message. Unknown, invalid and incomplete ones are `Other`.
     pub(crate) fn parse(text: &'a [u8]) -> Self {
         let text = text.trim_ascii_start();
         if text.first() != Some(&b'{') {
@@ -93,7 +94,8 @@ impl<'a> FromMesh<'a> {
     }
 }
 
-/// Returns a `signal` of this JSON. The mesh holds it at most `ttl_ms` milliseconds.
+/// Returns a `signal` of this JSON. The mesh holds it at most `ttl_ms` milliseconds for an absent
+/// recipient; 0: not at all.
 pub(crate) fn signal(id: u64, to: &str, data: &str, ttl_ms: u64) -> String {
     let mut text = String::with_capacity(to.len() + data.len() + 96);
     let _ = write!(text, r#"{{"type":"signal","to":"{to}","data":{data},"id":{id},"ttl_ms":{ttl_ms}}}"#);

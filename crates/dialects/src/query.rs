@@ -1,4 +1,5 @@
 //! Fields of a query, read as WHATWG's `URLSearchParams` reads them, and escapes of URLs and names.
+//! `request`, `peerjs` and `matchbox` read queries, `name` unescapes.
 
 /// Returns a field's decoded value. The last of repeated fields wins. `None`: the query has no such
 /// field.

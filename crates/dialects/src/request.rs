@@ -36,9 +36,11 @@ impl fmt::Debug for Head<'_> {
 pub enum Answer {
     /// Plain HTTP. The upgrade, if there was one, is refused.
     Http(HttpAnswer),
-    /// The edge verifies the token, opens a session, and upgrades once a node has admitted it.
+    /// The edge verifies the token, opens a session, and upgrades once a node has admitted it. Only
+    /// for a request with [`Head::upgrade`].
     Upgrade(Box<Opening>),
-    /// The edge upgrades, writes one frame and closes. There is no session.
+    /// The edge upgrades, writes one frame and closes. There is no session. Only for a request with
+    /// [`Head::upgrade`].
     Reject(Rejection),
     /// The dialect serves no such request: 404.
     NotFound,
@@ -92,7 +94,7 @@ pub struct Opening {
 
 impl Opening {
     /// Answers an upgrade request by an opening that claims no id and ends with its socket. A plain
-    /// request, or an invalid `client_id`, is not found.
+    /// request, or an invalid `client_id`, gets [`Answer::NotFound`].
     pub(crate) fn anonymous(head: &Head<'_>, client_id: &str, translator: impl Translate + 'static) -> Answer {
         let Some(client_id) = ClientId::new(client_id).ok().filter(|_| head.upgrade) else { return Answer::NotFound };
         Answer::Upgrade(Box::new(Self {

@@ -1,5 +1,6 @@
-//! Room requests of one client: sent in order, and repeated while no node can carry them out. Lists
-//! of members are read page by page.
+//! Room requests of one client: sent in order within a room, and repeated while no node can carry
+//! them out. Lists of members are read page by page. The translators of all dialects but PeerJS
+//! send with it.
 //!
 //! Requests behind an unanswered `join` of the same room wait for its answer. Otherwise a `join`
 //! that is repeated could take effect after a `broadcast` that the client sent later, and two
@@ -15,7 +16,7 @@ use crate::event::Event;
 use crate::native;
 use crate::translator::{Close, Out};
 
-/// Requests without an outcome at which the edge stops reading. Equal to the edge's default limit.
+/// Requests without an outcome at which the edge stops reading. Equal to the edge's own limit.
 const FULL: usize = 256;
 /// Bytes of requests without an outcome at which the edge stops reading. As the edge's default.
 const FULL_BYTES: usize = 256 * 1024;
@@ -24,9 +25,10 @@ const MAX_PENDING: usize = 2 * FULL;
 /// Bytes of them at which no further one is added. The largest message can follow the last one
 /// below [`FULL_BYTES`].
 const MAX_PENDING_BYTES: usize = 2 * FULL_BYTES;
-/// Age of a refused or unanswered request at which the client must reconnect. Shorter than the
-/// time without a refresh in which the seat of an unanswered `join` expires, 45 s by default: its
-/// repetition never gets a second seat, which some clients could not show.
+/// Age without an outcome at which the client must reconnect: of a `join`, a `leave`, a page, and a
+/// refused `broadcast`. Shorter than the time without a refresh in which the seat of an unanswered
+/// `join` expires, 45 s by default: its repetition never gets a second seat, which some clients
+/// could not show.
 const MAX_AGE: Duration = Duration::from_secs(30);
 /// Bounds of the wait before a repetition, whatever `retry_after_ms` a refusal has.
 const MIN_RETRY: Duration = Duration::from_millis(50);
@@ -38,7 +40,7 @@ pub(crate) enum RequestKind<'a> {
     /// Enters the room with this JSON, which the other members see. `None`: none.
     Join(Option<&'a str>),
     Leave,
-    /// Sends this JSON to the other members. The mesh holds it for its hold time: no client
+    /// Sends this JSON to the other members. The mesh holds it for its full hold time: no client
     /// announces itself again, so it must reach a member whose node has just crashed.
     Broadcast(&'a str),
 }
@@ -106,14 +108,14 @@ pub(crate) struct RoomRequests {
 }
 
 impl RoomRequests {
-    /// Returns the id for a request that is no room request. Room requests share the numbers.
+    /// Returns a new id for a request that is no room request. Room requests use the same numbers.
     pub(crate) fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
     }
 
-    /// Sends a request, or lets it wait for earlier ones. Returns `false` and drops it if too many
-    /// have no outcome.
+    /// Sends a request, or lets it wait for earlier ones. Returns `false` and drops it if 512
+    /// requests or 512 KiB have no outcome.
     pub(crate) fn push(&mut self, now: Instant, room: &str, kind: RequestKind<'_>, out: &mut Out) -> bool {
         if self.pending.len() >= MAX_PENDING || self.bytes >= MAX_PENDING_BYTES {
             return false;
@@ -163,7 +165,7 @@ impl RoomRequests {
     }
 
     /// Handles a failure with this error code. The request is repeated after `retry_after`, within
-    /// [`MIN_RETRY`] and [`MAX_RETRY`].
+    /// [`MIN_RETRY`] and [`MAX_RETRY`]. No effect for an id without a pending room request.
     pub(crate) fn refuse(&mut self, now: Instant, id: u64, code: &str, retry_after: Duration, out: &mut Out) {
         let Some(pending) = self.pending.get(&id) else { return };
         let Some(state) = self.rooms.get_mut(&pending.room) else { return };
@@ -180,8 +182,8 @@ impl RoomRequests {
         self.retries.insert((retry_at, Arc::clone(&pending.room)));
     }
 
-    /// Repeats refused requests that are due. Returns `false` if one is over its maximum age: the
-    /// client must reconnect.
+    /// Repeats refused requests and pages that are due. Returns `false` if one is over its maximum
+    /// age: the client must reconnect.
     pub(crate) fn tick(&mut self, now: Instant, out: &mut Out) -> bool {
         while let Some((_, room)) = self.retries.first().filter(|(at, _)| *at <= now).cloned() {
             self.flush(now, &room, out);
@@ -204,7 +206,8 @@ impl RoomRequests {
         pages.chain(retry).chain(too_old).min()
     }
 
-    /// Requests members of a room, from the first or behind this one.
+    /// Requests a page of a room's members, behind this one. `None`: the first page. Replaces an
+    /// earlier request for a page of the room.
     pub(crate) fn list(&mut self, now: Instant, room: &str, after: Option<&str>, out: &mut Out) {
         let page = Page { after: after.map(Box::from), since: now, retry_at: None };
         self.pages.insert(room.into(), page);
@@ -243,7 +246,7 @@ impl RoomRequests {
         false
     }
 
-    /// Returns `true` if this request has no outcome.
+    /// Returns `true` if this is a room request without an outcome.
     pub(crate) fn is_pending(&self, id: u64) -> bool {
         self.pending.contains_key(&id)
     }
@@ -261,12 +264,13 @@ impl RoomRequests {
         }
     }
 
-    /// Returns `true` if the request is a `join` of this room.
+    /// Returns `true` if the request is a `join` of this room without an outcome.
     pub(crate) fn is_join_of(&self, id: u64, room: &str) -> bool {
         self.pending.get(&id).is_some_and(|pending| pending.is_join && &*pending.room == room)
     }
 
-    /// Returns `true` if the edge must not read further messages.
+    /// Returns `true` if the edge must not read further messages: 256 requests or 256 KiB have no
+    /// outcome.
     pub(crate) fn is_full(&self) -> bool {
         self.pending.len() >= FULL || self.bytes >= FULL_BYTES
     }

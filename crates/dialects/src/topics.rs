@@ -16,18 +16,18 @@ use crate::room_requests::{RequestKind, RoomRequests};
 use crate::translator::{Close, Input, Out, Translate};
 use crate::{Dialect, name, y_webrtc};
 
-/// Maximum topics of a client: the mesh's maximum rooms of a session.
+/// Maximum topics of a client: the mesh's maximum rooms of a session. Further ones are ignored.
 const MAX_TOPICS: usize = 256;
 
 /// The wire protocol of a client.
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub(crate) dialect: Dialect,
-    /// Returns the meaning of a client's message.
+    /// Returns the meaning of a client's message. Fails if the message has none: it is ignored.
     pub(crate) action: for<'a> fn(&Object<'a>) -> Result<Action<'a>, IgnoredReason>,
     /// Returns the frame of a publication. `None`: it is invalid.
     pub(crate) frame: fn(&Object<'_>) -> Option<String>,
-    /// Frame that the client needs every 5 s while it is not read. `None`: it needs none.
+    /// Frame that the client gets every 5 s while it is not read. `None`: it needs none.
     pub(crate) paused_frame: Option<&'static str>,
 }
 

@@ -1,4 +1,5 @@
-//! Inputs and outputs of a translator, which stands between a client and its session.
+//! Inputs and outputs of a translator, which stands between a client and its session. The edge's
+//! core (`core/edge/dialects.rs`) calls it.
 
 use std::fmt;
 use std::time::Instant;
@@ -53,7 +54,7 @@ impl Out {
         self.count(Event::Ignored(reason));
     }
 
-    /// Adds a frame and counts it as an answer.
+    /// Adds a frame and counts it as an answer of this kind.
     pub(crate) fn answer(&mut self, kind: AnswerKind, frame: String) {
         self.frames.push(frame);
         self.count(Event::Answered(kind));
@@ -76,7 +77,7 @@ pub(crate) const MAX_REASON_BYTES: usize = 123;
 /// A close frame. The session ends with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
-    /// Code. `None`: the frame is empty.
+    /// Code. `None`: the close frame is empty, without code and reason.
     pub code: Option<CloseCode>,
     /// Reason of at most 123 bytes. Empty without a code.
     pub reason: String,

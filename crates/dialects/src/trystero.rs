@@ -8,13 +8,13 @@ use crate::{Dialect, name};
 
 static WIRE: Wire = Wire { dialect: Dialect::Trystero, action, frame, paused_frame: None };
 
-/// Returns the answer to a request: any path and query is upgraded.
+/// Returns the answer to a request: an upgrade for any path and query, 404 for a plain request.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let name = name::internal(Dialect::Trystero, &[&name::random_part(random)]);
     Opening::anonymous(head, &name, Topics::new(&WIRE))
 }
 
-/// Returns the meaning of a client's message.
+/// Returns the meaning of a client's message. Fails if its type is unknown or a field is missing.
 fn action<'a>(message: &Object<'a>) -> Result<Action<'a>, IgnoredReason> {
     let topic = || message.string("topic").ok_or(IgnoredReason::Field);
     match &*message.string("type").unwrap_or_default() {

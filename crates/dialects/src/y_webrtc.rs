@@ -8,6 +8,7 @@ use crate::request::{Answer, Head, HttpAnswer, Opening};
 use crate::topics::{Action, Topics, Wire};
 use crate::{Dialect, name};
 
+/// Answer to a client's `ping`, and sent unasked while the client is not read.
 pub(crate) const PONG: &str = r#"{"type":"pong"}"#;
 
 static WIRE: Wire = Wire {
@@ -18,7 +19,7 @@ static WIRE: Wire = Wire {
     paused_frame: Some(PONG),
 };
 
-/// Returns the answer to a request: any path and query is upgraded.
+/// Returns the answer to a request: an upgrade for any path and query, `okay` for a plain request.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     if !head.upgrade {
         return Answer::Http(HttpAnswer::new(200, "text/plain", "okay"));
@@ -48,8 +49,8 @@ fn topics<'a>(message: &Object<'a>) -> Result<Vec<Cow<'a, str>>, IgnoredReason> 
     Ok(topics.into_iter().filter_map(string).filter(|topic| !topic.is_empty()).collect())
 }
 
-/// Returns the frame of a publication, never `None`. Clients ignore the number of subscribers, so
-/// it is 1.
+/// Returns the frame of a publication, never `None`. Clients ignore `clients`, the number of
+/// subscribers, so it is always 1.
 fn frame(publication: &Object<'_>) -> Option<String> {
     Some(publication.to_text("clients", Some(r#""clients":1"#)))
 }

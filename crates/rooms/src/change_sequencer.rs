@@ -8,11 +8,12 @@ use signaling_protocol::ClientId;
 
 use crate::{Change, RoomEvents, Stamp};
 
-/// Minimum interval between announcements. After a longer pause a change is announced at once.
+/// Minimum interval between announcements, except with [`RoomEvents::Prompt`]. After a longer pause
+/// a change is announced at once.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(200);
-/// Time that a missing version may be late from the node that made it.
+/// Time that a missing version may be late from the node that made it. Then a resync is needed.
 const GAP_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum runs of changes that are held for an earlier one.
+/// Runs of changes held for an earlier one, above which a resync is needed at once.
 const MAX_EARLY: usize = 64;
 
 /// Changes to announce.
@@ -56,7 +57,8 @@ impl ChangeSequencer {
         self.at
     }
 
-    /// Adds changes, the last of which made the state `at`. An unknown incarnation marks a loss.
+    /// Adds changes, the last of which made the state `at`. Known ones have no effect. Changes of
+    /// another incarnation are dropped, and mark a possible loss.
     pub fn changed(&mut self, now: Instant, at: Stamp, changes: Vec<Change>) {
         if self.is_followed(now, at.incarnation) {
             self.take_in(now, at.version, changes);
@@ -87,6 +89,7 @@ impl ChangeSequencer {
     }
 
     /// Records that the room has reached this state. Its changes are missing until they arrive.
+    /// Another incarnation marks a possible loss.
     pub fn exists(&mut self, now: Instant, at: Stamp) {
         if self.is_followed(now, at.incarnation) {
             self.check_gap(now, at.version);
@@ -118,14 +121,15 @@ impl ChangeSequencer {
         self.gap_since = if is_whole { None } else { self.gap_since.or(Some(now)) };
     }
 
-    /// Returns `true` if the store may have lost the followed state.
+    /// Returns `true` if the store may have lost the followed state: since the last resync another
+    /// incarnation was reported, or the version fell.
     pub fn may_be_lost(&self) -> bool {
         self.other.is_some()
     }
 
-    /// Returns `true` if the local clients need a resync, because a version was lost or is missing
-    /// for too long. The caller reports the request to [`ChangeSequencer::state_requested`] and the
-    /// received state to [`ChangeSequencer::resynced`].
+    /// Returns `true` if the local clients need a resync: the state may be lost, a version is
+    /// missing for 1 s, or over 64 runs of changes are held. The caller reports the request to
+    /// [`ChangeSequencer::state_requested`] and the state to [`ChangeSequencer::resynced`].
     pub fn needs_resync(&self, now: Instant) -> bool {
         let timeout = if self.may_be_lost() { Duration::ZERO } else { GAP_TIMEOUT };
         self.gap_since.is_some_and(|since| now.saturating_duration_since(since) >= timeout)
@@ -141,18 +145,20 @@ impl ChangeSequencer {
         self.at_request.0.is_some()
     }
 
-    /// Returns `true` if this is another incarnation than the followed one.
+    /// Returns `true` if this is another incarnation than the followed one. `false` if there is
+    /// none yet.
     pub fn is_other(&self, incarnation: u64) -> bool {
         self.at.incarnation != 0 && self.at.incarnation != incarnation
     }
 
     /// Returns `true` if the store answered with a lower version than was followed at the request,
-    /// so it has lost changes.
+    /// so it has lost changes. `false` for another incarnation, or if a loss was suspected before.
     pub fn fell_to(&self, at: Stamp) -> bool {
         at.incarnation == self.at.incarnation && at.version < self.at_request.1 && !self.requested_as_lost()
     }
 
-    /// Returns `true` if the local clients have a later state than this one, and it is still valid.
+    /// Returns `true` if the local clients have a later state of the incarnation than this one, and
+    /// its version has not fallen.
     pub fn is_past(&self, at: Stamp) -> bool {
         at.incarnation == self.at.incarnation && at.version < self.at.version && !self.has_fallen()
     }
@@ -162,7 +168,7 @@ impl ChangeSequencer {
     }
 
     /// Records that the local clients received this state, which the store had when it was
-    /// [requested](Self::state_requested).
+    /// [requested](Self::state_requested). Ends the gap; changes behind the state stay held.
     pub fn resynced(&mut self, now: Instant, at: Stamp) {
         let is_lost = at.incarnation != self.at.incarnation || self.has_fallen();
         if is_lost {
@@ -188,12 +194,14 @@ impl ChangeSequencer {
         self.pending.iter().map(|(_, change)| change)
     }
 
-    /// Returns `true` while changes are held because an earlier one is missing.
+    /// Returns `true` while changes are held because an earlier one is missing. A version known
+    /// from [`ChangeSequencer::exists`] alone does not count.
     pub fn misses_changes(&self) -> bool {
         !self.early.is_empty()
     }
 
-    /// Takes the changes to announce. `None`: there are none, or the last time is under 200 ms ago.
+    /// Takes the changes to announce. `None`: there are none, or the last announcement or resync is
+    /// under 200 ms ago. [`RoomEvents::Prompt`] does not wait.
     pub fn take_due(&mut self, now: Instant) -> Option<Announcement> {
         let is_early = |last: Instant| !self.is_prompt && now.saturating_duration_since(last) < ANNOUNCE_INTERVAL;
         if self.pending.is_empty() || self.announced_at.is_some_and(is_early) {
@@ -208,7 +216,8 @@ impl ChangeSequencer {
         Some(Announcement { version: self.at.version, changes })
     }
 
-    /// Returns a time by which changes are due or a resync is needed. `None`: nothing is expected.
+    /// Returns a time by which changes are due or a resync is needed; either can be so earlier.
+    /// `None`: nothing is expected, or changes before the first announcement are due now.
     pub fn deadline(&self) -> Option<Instant> {
         let announce = self.announced_at.filter(|_| !self.pending.is_empty()).map(|last| last + ANNOUNCE_INTERVAL);
         let resync = self.gap_since.map(|since| since + GAP_TIMEOUT);

@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 pub enum Clock {
     /// The clock of the Redis server, which nodes share.
     Own,
-    /// Milliseconds since 1970 that a test sets.
+    /// Milliseconds since 1970 that a test sets. 0: as `Own` in scripts.
     Given(Arc<AtomicU64>),
 }
 
@@ -22,9 +22,10 @@ impl Clock {
         }
     }
 
-    /// Returns the time of this process, or the one that a test has set, in ms since 1970.
+    /// Returns the time of this process, or the one that a test has set, in ms since 1970. The time
+    /// of the process ignores changes of the system clock after the first call.
     pub(crate) fn of_process(&self) -> u64 {
-        // Seats expire by this time, so a later change of the system clock must not affect it.
+        // Lost seats are restored in a time that this clock measures: it must not jump.
         static START: OnceLock<(Instant, SystemTime)> = OnceLock::new();
         self.given().unwrap_or_else(|| {
             let (instant, wall) = START.get_or_init(|| (Instant::now(), SystemTime::now()));

@@ -16,7 +16,7 @@
 //! A client in a room is a member, waiting, or gone. A gone client is remembered for a while, so
 //! that a retransmitted command is recognized. A seat without a refresh expires after
 //! [`Rules::stale`], except with [`Rules::claimed`]; [`Op::Drop`] sets its own time. The first
-//! waiting client gets a free seat in the same step.
+//! waiting client gets a free seat in the same step, unless seats may be lost or the room sealed.
 //!
 //! The Redis client is the `redis` crate: maintained, with pipelines, Sentinel and Cluster in one
 //! package, and without a second version of any dependency.

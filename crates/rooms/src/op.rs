@@ -17,6 +17,7 @@ pub struct Requester {
     /// Time when the session's socket was accepted, in microseconds since 1970.
     pub accepted_at_us: u64,
     /// Rises with each attachment of the session to a node, and with each [`Op::Drop`] of the node.
+    /// A store ignores it.
     pub turn: u64,
     /// Number of the command in its session, rising, at most 2^53 - 1. A repetition keeps it.
     pub number: u64,
@@ -31,9 +32,9 @@ pub struct Requester {
 pub struct Seat {
     /// The session that has the seat, with the number of its last command about the room.
     pub requester: Requester,
-    /// Member or waiting. [`Op::Refresh`] ignores it.
+    /// Member or waiting. [`Op::Refresh`] ignores it; [`Op::Restore`] only renews another status.
     pub status: SeatStatus,
-    /// JSON that the other members see. `None`: none.
+    /// JSON that the other members see. `None`: the client gave none.
     pub data: Option<Box<str>>,
 }
 
@@ -49,19 +50,22 @@ impl Requester {
 pub enum SeatStatus {
     /// A member of the room.
     Member {
-        /// Rises with the time of joining; survives a loss of the store.
+        /// Time of becoming a member in ms since 1970, raised above all places given before.
+        /// Survives a loss of the store.
         place: u64,
     },
     /// In the waiting queue.
     Waiting {
-        /// Rises with the time of joining the queue; survives a loss of the store.
+        /// Time of joining the queue in ms since 1970, raised above all places given before.
+        /// Survives a loss of the store.
         place: u64,
-        /// Number of waiting clients ahead of it in the last result of the store; 0 before.
+        /// Number of waiting clients ahead of it in an [`OpResult`]; 0 where no result set it.
         ahead: u64,
     },
-    /// The client left or expired, or another session of it has the seat.
+    /// The client left, its membership expired, or another session of it has the seat.
     Out,
-    /// The store or owner has no record of the client, or lacks its last command.
+    /// The store or owner lacks the client's last command, or has no record of it: the client never
+    /// joined, found the queue full, expired while it waited, or is forgotten.
     Unknown,
 }
 
@@ -77,14 +81,16 @@ impl SeatStatus {
     }
 }
 
-/// An operation on one room.
+/// An operation on one room. Each also expires stale seats and admits waiting clients. A command of
+/// an earlier session of the client has no effect, and a repeated one no second effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
-    /// Admits a client to the room or the waiting queue, or reports its status.
+    /// Admits a client to the room, else to the waiting queue, or to neither if the queue is full.
+    /// A present client keeps its place; the other members receive its new data.
     Join {
         /// The session that joins.
         requester: Requester,
-        /// JSON that the other members see; `None` keeps the previous value.
+        /// JSON that the other members see; `None` keeps the value of a present client.
         data: Option<Box<str>>,
     },
     /// Removes a client from the room or its waiting queue.
@@ -92,36 +98,38 @@ pub enum Op {
         /// The session that leaves.
         requester: Requester,
     },
-    /// Ends a session at its node. Keeps the seat for a while, unless another node has the session.
+    /// Ends a session at its node. Its seat expires after `keep`. No effect if another session has
+    /// the seat, or the session is at another node since.
     Drop {
         /// The session that has ended.
         requester: Requester,
-        /// Time that the seat is kept.
+        /// Time until the seat expires.
         keep: Duration,
     },
-    /// Renews seats.
+    /// Renews present seats, and moves each to its requester's session and node.
     Refresh {
         /// Seats at one node. Empty: the operation only expires and admits clients.
         seats: Vec<Seat>,
     },
     /// Gives seats back that the store has lost, also above the capacity and without a join event.
     ///
-    /// After the loss of a whole room with a capacity no client is admitted until all nodes have
-    /// had time to restore: half of [`Rules::stale`](crate::Rules::stale), at least 5 s; 5 s with
-    /// [`Rules::claimed`](crate::Rules::claimed). A seat that is later than the store's record of
+    /// A room with a capacity then admits no client until all nodes have had time to restore: half
+    /// of [`Rules::stale`](crate::Rules::stale) after the last restored seat, at least 5 s; always
+    /// 5 s with [`Rules::claimed`](crate::Rules::claimed). A seat that is later than the record of
     /// the client replaces it, since the store has lost the command that made the seat.
     Restore {
         /// Seats at one node.
         seats: Vec<Seat>,
         /// The highest version of the room that the node has received.
         version: u64,
-        /// The room's own capacity at the node (0: no limit). A store ignores it. `None`: the room
-        /// has none.
+        /// The room's own capacity at the node (0: no limit). `None`: the node knows of none. An
+        /// owner that has none takes it while seats may be missing; a Redis ignores it.
         capacity: Option<u32>,
     },
     /// Lists one page of members, oldest first.
     List {
-        /// Last client of the previous page; `None` starts at the oldest member.
+        /// Last client of the previous page. `None`, or a client that the room does not remember:
+        /// starts at the oldest member.
         after: Option<ClientId>,
     },
     /// Reports the status of a client, in any session.
@@ -145,7 +153,7 @@ pub struct Request {
     pub op: Op,
 }
 
-/// A change that is announced to the members. Each one raises the room's version by one.
+/// A change of the members that is announced to them. Each one raises the room's version by one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     /// A new member, or a member with new data.
@@ -168,7 +176,7 @@ pub struct Member {
     pub data: Option<Box<str>>,
 }
 
-/// A state of a room. Versions of different incarnations cannot be compared.
+/// Identifies a state of a room. Versions of different incarnations cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamp {
     /// Identifies a history of the room, see [`OpResult::incarnation`]. 0: none.
@@ -181,11 +189,12 @@ pub struct Stamp {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OpResult {
     /// Changes when writes of this room may be lost: the room was made anew, another server process
-    /// serves it, or its owner lacks operations. 0: the store or owner does not have the room.
+    /// serves it, or its owner lacks operations. 0: the room never had a change, or is not known.
     pub incarnation: u64,
     /// Epoch of the owner and backup that carried out the operation. 0: a store, or not set yet.
     pub epoch: u64,
-    /// The room's version now: it rises with each change. Of an unknown room, the time in ms.
+    /// The room's version now: it rises with each change, and with a restored member. Of a room
+    /// with incarnation 0, the time of the operation in ms since 1970.
     pub version: u64,
     /// Maximum members; `None`: no limit.
     pub capacity: Option<u32>,
@@ -195,13 +204,14 @@ pub struct OpResult {
     pub waiting: u64,
     /// Changes to announce to the members; the last one made `version`.
     pub changes: Vec<Change>,
-    /// `true` if waiting clients have moved up.
+    /// `true` if waiting clients may have moved up.
     pub queue_moved: bool,
     /// Nodes that serve members or waiting clients, by name. Empty if there is nothing to announce.
     pub nodes: Vec<NodeId>,
-    /// Status of each client that the operation names, in its order.
+    /// Status of each session that the operation names, in its order; `Find` names any session.
+    /// Empty for `List` and `SetCapacity`.
     pub statuses: Vec<SeatStatus>,
-    /// One page of members, oldest first. Filled for `List` and for a `Join` by a member.
+    /// One page of members, oldest first, for `List` and for a `Join` whose client is a member now.
     pub members: Vec<Member>,
     /// `true` if further members follow.
     pub more: bool,

@@ -6,7 +6,7 @@ use signaling_protocol::RoomName;
 /// Messages about members that the members of a room receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RoomEvents {
-    /// The list at the join, and then changes, at most every 0.2 s.
+    /// The list at the join, and then changes, in one message at most every 0.2 s.
     #[default]
     Usual,
     /// As usual, but each change at once.
@@ -15,14 +15,16 @@ pub enum RoomEvents {
     None,
 }
 
-/// Options of a room.
+/// Options of a room. A name that is not reserved has the default: usual events, not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RoomOptions {
     /// Messages about members.
     pub events: RoomEvents,
-    /// `true` if other clients may broadcast to the room and list its members.
+    /// `true` if clients outside the room may broadcast to it and list its members, as far as their
+    /// tokens admit them to the room.
     pub open: bool,
-    /// Maximum members; a further client is refused. `None`: no limit.
+    /// Maximum members of a room with a reserved name; a further client is refused. `None` or 0: no
+    /// limit. Other rooms have the capacity of [`Rules`](crate::Rules).
     pub capacity: Option<u32>,
     /// `true` if the room admits no client any more once it has been full.
     pub seals: bool,
@@ -34,7 +36,7 @@ impl RoomOptions {
     /// Each change at once.
     pub const PROMPT: Self = Self { events: RoomEvents::Prompt, open: false, capacity: None, seals: false };
 
-    /// Returns the options of a room.
+    /// Returns the options of a room. An unknown code yields the default.
     pub fn of(room: &RoomName) -> Self {
         match room.as_str().get(..4) {
             Some("~pj:" | "~yw:" | "~tr:") => Self::QUIET,

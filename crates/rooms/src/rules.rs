@@ -13,19 +13,21 @@ pub(crate) const MIN_SETTLE_MS: i64 = 5_000;
 /// Times and limits of rooms, equal on all nodes of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Maximum members of a room without a capacity of its own; `None`: no limit.
+    /// Maximum members of a room without a capacity of its own; `None` or 0: no limit. A further
+    /// client waits.
     pub capacity: Option<u32>,
-    /// Maximum waiting clients of a room; `None`: no limit. A later client stays out.
+    /// Maximum waiting clients of a room; `None`: no limit. A further client stays out.
     pub max_waiting: Option<u32>,
     /// `true` if a room admits no client any more once it has been full.
     pub seals: bool,
-    /// Time without a refresh after which a member or waiting client expires.
+    /// Time without a refresh after which a member or waiting client expires. With `claimed`: time
+    /// since [`Room::unclaim`](crate::Room::unclaim), unless it claims its seat again.
     pub stale: Duration,
     /// `true` if a seat needs no refresh: it lives until its session or its node ends, see
     /// [`Room::unclaim`](crate::Room::unclaim).
     pub claimed: bool,
-    /// Time that a departed client is remembered. Its repeated commands are recognized, and it is
-    /// not taken for a member that the store has lost.
+    /// Time that a member which left or expired is remembered, and a waiting client that left. Its
+    /// repeated commands are recognized, and it is not taken for a member that the store has lost.
     pub remembered: Duration,
     /// Time without an operation after which a room is forgotten; 100 times as long with a capacity
     /// of its own. Must exceed all other times. With `claimed`, a room without such a capacity is
@@ -59,8 +61,8 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Returns the rules of one room. One with a reserved name has the capacity of its options, and
-    /// no waiting queue.
+    /// Returns the rules of one room. One with a reserved name has `capacity` and `seals` of its
+    /// options, and no waiting queue.
     pub fn of(&self, room: &RoomName) -> Self {
         if !is_reserved(room.as_str()) {
             return *self;
@@ -81,8 +83,8 @@ impl Rules {
     }
 
     /// Returns the milliseconds for all nodes to restore their seats once the store is back: half
-    /// of `stale`, or the minimum without refreshes. The minimum covers a call in flight when the
-    /// store failed, and the reconnect.
+    /// of `stale`, at least 5 s; with `claimed` always 5 s. The minimum covers a call in flight
+    /// when the store failed, and the reconnect.
     pub(crate) fn settle_ms(&self) -> i64 {
         if self.claimed { MIN_SETTLE_MS } else { (self.stale_ms() / 2).max(MIN_SETTLE_MS) }
     }

@@ -1,4 +1,5 @@
-//! Sessions between two peers: signals between their translators.
+//! Sessions between two peers: signals between their translators. The parent module passes signals
+//! of the mesh, `client` messages of the client.
 //!
 //! The sender of a signal is its name in the mesh, never a field. The asker of a session chooses
 //! its id. The asked peer decides the roles, and answers before it sends a message of the session.
@@ -31,6 +32,7 @@ use uuid::Uuid;
 const HOLD_MS: u64 = 10_000;
 
 impl GStreamer {
+    /// Returns the `details` of an error, as [`Self::no_roles`] and [`Self::too_many_sessions`] do.
     pub(super) fn not_found(peer: impl fmt::Display) -> String {
         format!("Peer with ID '{peer}' not found")
     }
@@ -44,7 +46,8 @@ impl GStreamer {
         format!("Peer {peer} has too many sessions")
     }
 
-    /// Returns an open session by its id in a client's message. Messages of others are ignored.
+    /// Returns an open session and its id, by the id in a client's message. Without one the message
+    /// is ignored.
     pub(super) fn open_session(&self, id: &str) -> Result<(Uuid, Session), Refusal> {
         let open =
             |id: Uuid| self.sessions.by_id.get(&id).filter(|session| session.is_open()).map(|session| (id, *session));
@@ -52,7 +55,8 @@ impl GStreamer {
         name::parse_uuid(id).and_then(open).ok_or(Refusal::Ignored(IgnoredReason::UnknownPeer))
     }
 
-    /// Asks a peer for a session. `offer`: JSON of the client's SDP offer, or `null`.
+    /// Asks a peer for a session. `offer`: JSON of the client's SDP offer, or `null`. The client
+    /// gets an error if the peer is not reached, or does not answer in 30 s.
     pub(super) fn ask(&mut self, now: Instant, peer: Uuid, offer: &str, out: &mut Out) {
         let id = session_id(self.secret, self.asked_sessions);
         self.asked_sessions += 1;
@@ -65,11 +69,12 @@ impl GStreamer {
         self.sessions.by_id.insert(id, Session { partner: peer, part, request, presence });
     }
 
+    /// Sends a message of a session: the JSON `content` of its `field`, `sdp` or `ice`.
     pub(super) fn send_peer(&mut self, id: Uuid, to: Uuid, field: &str, content: &str, out: &mut Out) {
         self.send(to, &format!(r#"{{"k":"peer","sid":"{id}","{field}":{content}}}"#), HOLD_MS, out);
     }
 
-    /// Ends a session for the other peer. `error`: JSON.
+    /// Ends a session for the other peer. `error`: a JSON string, or `null`.
     pub(super) fn send_end(&mut self, id: Uuid, to: Uuid, error: &str, out: &mut Out) {
         self.send(to, &format!(r#"{{"k":"end","sid":"{id}","error":{error}}}"#), HOLD_MS, out);
     }
@@ -80,7 +85,7 @@ impl GStreamer {
         id
     }
 
-    /// Handles a signal of another translator.
+    /// Handles a signal of another translator. Fails if it has no effect on the client.
     pub(super) fn deliver(&mut self, from: &str, data: &RawValue, out: &mut Out) -> Result<(), IgnoredReason> {
         let from = name::uuid(Dialect::GStreamer, from).ok_or(IgnoredReason::Foreign)?;
         let message = Object::parse(data.get().as_bytes()).ok_or(IgnoredReason::Foreign)?;
@@ -162,7 +167,7 @@ impl GStreamer {
         Ok(())
     }
 
-    /// Ends sessions without a message of the other peer.
+    /// Ends the sessions that `ends` selects, for the client only. An unanswered one is an error.
     pub(super) fn end_sessions(&mut self, ends: impl Fn(&Session) -> bool, out: &mut Out) {
         for (id, session) in self.sessions.remove_if(ends) {
             if session.is_open() {

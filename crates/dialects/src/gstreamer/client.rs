@@ -1,4 +1,4 @@
-//! Messages of a `GStreamer` client.
+//! Messages of a `GStreamer` client. The parent module and `room` pass them.
 
 use std::time::Instant;
 
@@ -36,7 +36,8 @@ fn optional_text<'a>(message: &Object<'a>, field: &str) -> Result<&'a str, Ignor
 }
 
 impl GStreamer {
-    /// Handles a message of the client.
+    /// Handles a message of the client. One without effect is counted as ignored, or answered by an
+    /// error.
     pub(super) fn client(&mut self, now: Instant, text: &[u8], out: &mut Out) {
         match self.handle(now, text, out) {
             Err(Refusal::Ignored(reason)) => return out.ignore(reason),

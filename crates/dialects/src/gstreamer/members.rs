@@ -1,4 +1,5 @@
-//! Members of the client's room, as far as their number and size allow.
+//! Members of the client's room, as far as their number and size allow. `room` updates them, and
+//! `client` lists them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,8 @@ use uuid::Uuid;
 
 /// Maximum size of all members, in bytes: a list of them must fit in a client's output.
 const MAX_BYTES: usize = 256 * 1024;
-/// Maximum size with a member that is neither producer nor consumer. The rest is for these.
+/// Size up to which members that are neither producer nor consumer are added. The rest is for
+/// producers and consumers.
 const MAX_OTHER_BYTES: usize = MAX_BYTES / 2;
 /// Size of a member beside its `meta`, in a list and in memory.
 const MEMBER_BYTES: usize = 128;
@@ -26,7 +28,7 @@ struct Known {
 pub(super) enum Update {
     Unchanged,
     Changed,
-    /// There is no room for the member.
+    /// There is no room for the member, or for its larger status: a known one keeps the former.
     Dropped,
 }
 
@@ -51,7 +53,8 @@ impl Members {
         self.is_partial = true;
     }
 
-    /// Ends a snapshot behind its last page. Returns the clients that are no members any more.
+    /// Ends a snapshot behind its last page. Removes the members that it does not list, and returns
+    /// each with its last status.
     pub(super) fn end_snapshot(&mut self) -> Vec<(Uuid, Status)> {
         self.is_partial = false;
         self.remove_if(|known| !known.is_listed)
@@ -85,7 +88,7 @@ impl Members {
         Some(status)
     }
 
-    /// Returns a member's status.
+    /// Returns a member's status. `None`: it is not known.
     pub(super) fn get(&self, peer: Uuid) -> Option<&Status> {
         self.known.get(&peer).map(|known| &known.status)
     }

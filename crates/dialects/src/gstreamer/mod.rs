@@ -28,7 +28,7 @@ use crate::translator::{Close, Input, Out, Translate};
 use crate::{Dialect, name};
 use uuid::Uuid;
 
-/// Returns the answer to a request: any path and query is upgraded.
+/// Returns the answer to a request: an upgrade for any path and query, 404 for a plain request.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let (own, mut secret) = (name::random_uuid(random), [0; 16]);
     secret.copy_from_slice(&random[16..]);
@@ -54,7 +54,7 @@ pub(crate) struct GStreamer {
     /// `true` if the client has protocol version 1.1.
     has_v1_1: bool,
     /// Messages of a client that is not welcome yet. Elements send their protocol version first.
-    /// The edge does not read the client meanwhile, except what it has read already.
+    /// The edge does not read further ones meanwhile.
     early: Held<(), 16, { 128 * 1024 }>,
     /// Last status that the room has accepted.
     status: Status,

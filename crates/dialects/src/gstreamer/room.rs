@@ -1,4 +1,5 @@
-//! The client's seat in its room, its welcome, and the other members.
+//! The client's seat in its room, its welcome, and the other members. The parent module passes
+//! answers and changes of the mesh.
 
 use std::time::Instant;
 
@@ -26,6 +27,8 @@ impl GStreamer {
         is_sent
     }
 
+    /// Handles the success of a request. A `join` makes its status the present one. No effect for a
+    /// signal.
     pub(super) fn accepted(&mut self, now: Instant, id: u64, out: &mut Out) {
         if self.requests.finish(now, id, out).is_none() {
             return;
@@ -50,6 +53,8 @@ impl GStreamer {
         }
     }
 
+    /// Handles the final failure of a request with this error code. A failed signal ends the
+    /// session that needs it. A failed `join` is an error, and closes a client without a welcome.
     pub(super) fn fail(&mut self, now: Instant, id: u64, code: &str, out: &mut Out) {
         if self.requests.finish(now, id, out).is_none() {
             // Without its signal there is no session.
@@ -84,6 +89,7 @@ impl GStreamer {
         }
     }
 
+    /// Handles changes of the room's members.
     pub(super) fn change(&mut self, joined: &[Member<'_>], left: &[Former<'_>], out: &mut Out) {
         for former in left {
             let Some(peer) = name::uuid(Dialect::GStreamer, former.client_id) else { continue };

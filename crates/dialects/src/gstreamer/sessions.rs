@@ -25,10 +25,11 @@ pub(super) enum Part {
 /// A session with another peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Session {
+    /// Id of the other peer.
     pub(super) partner: Uuid,
     pub(super) part: Part,
-    /// Id of the client's signal that the partner must receive, or else there is no session.
-    /// `None`: the partner has answered.
+    /// Id of the client's signal that the partner must receive, or else there is no session: the
+    /// request of an asker, or the answer to it. `None`: the client asked and has its answer.
     pub(super) request: Option<u64>,
     pub(super) presence: Presence,
 }
@@ -50,12 +51,12 @@ impl Presence {
 }
 
 impl Session {
-    /// Returns `true` if both peers take part.
+    /// Returns `true` if the asked peer has accepted.
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.part, Part::Asker(_))
     }
 
-    /// Returns `true` if the partner has not answered in time.
+    /// Returns `true` if the partner has not answered within 30 s.
     pub(super) fn is_overdue(&self, now: Instant) -> bool {
         matches!(self.part, Part::Asker(until) if until <= now)
     }
@@ -70,11 +71,12 @@ pub(super) fn session_id(secret: [u8; 16], number: u64) -> Uuid {
 /// Sessions of one client.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
+    /// Open and unanswered sessions, by session id.
     pub(super) by_id: BTreeMap<Uuid, Session>,
 }
 
 impl Sessions {
-    /// Returns `true` if the client may have no further session.
+    /// Returns `true` if the client has 256 sessions, the maximum, including unanswered ones.
     pub(super) fn is_full(&self) -> bool {
         self.by_id.len() >= MAX_SESSIONS
     }
@@ -105,7 +107,7 @@ impl Sessions {
         sessions.for_each(|session| session.presence = Presence::Listed);
     }
 
-    /// Records that the room is about to list all members.
+    /// Records that the room is about to list all members. Listed partners are missing until then.
     pub(super) fn begin_snapshot(&mut self) {
         let listed = self.by_id.values_mut().filter(|session| session.presence == Presence::Listed);
         listed.for_each(|session| session.presence = Presence::Missing);

@@ -76,7 +76,7 @@ impl Status {
         data.and_then(parse).unwrap_or_default()
     }
 
-    /// Returns the data of the member.
+    /// Returns the `data` of the member: JSON that [`Status::of_member`] parses.
     pub(super) fn to_data(&self) -> String {
         let number = if self.number == 0 { String::new() } else { format!(r#","n":{}"#, self.number) };
         format!(r#"{{"roles":{},"meta":{}{number}}}"#, quote_roles(&self.roles), self.meta)

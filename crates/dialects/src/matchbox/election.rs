@@ -1,4 +1,5 @@
-//! Decides which group a client enters or founds, from the members of its queue room.
+//! Decides which group a client enters or founds, from the members of its queue room. `members`
+//! and the parent module pass changes and outcomes, and execute its steps.
 //!
 //! A group is a room of the mesh with a capacity. Once full it never admits another client. Its
 //! members stay in the queue room until then, with a claim as their `data`, so that others find it.
@@ -31,7 +32,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Request that an election needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Show this claim in the queue room. With a firm one the client is a member of the group.
+    /// Join the queue room again with this claim. With a firm one the client is a member of the
+    /// group.
     Claim(Claim),
     /// Join the room of this group.
     Enter(Uuid),
@@ -113,7 +115,7 @@ impl Election {
         };
     }
 
-    /// Records that the group is full.
+    /// Records that the group which the client is joining is full. It then seeks another one.
     pub(super) fn refused(&mut self) {
         self.is_busy = false;
         if let Phase::Entering(group) = self.phase {
@@ -140,7 +142,7 @@ impl Election {
     }
 
     /// Returns the next step, which then needs an outcome. `room`: the group's room, and `true` if
-    /// it has been full.
+    /// it has been full. `None`: a step has no outcome, or none is possible now.
     pub(super) fn next(&mut self, now: Instant, room: Option<(&Roster, bool)>) -> Option<Step> {
         if self.is_busy || !self.queue.is_complete {
             return None;

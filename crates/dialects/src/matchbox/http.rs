@@ -5,7 +5,8 @@ use super::names::Rooms;
 use crate::request::{Answer, Head, HttpAnswer, Opening};
 use crate::{Dialect, name, query};
 
-/// Returns the answer to a request below the mount. The mount itself is a room, too.
+/// Returns the answer to a request below the mount, whose path is one segment with the room, or
+/// none. A plain `GET` has 200 for `/health`, else 400. Others have 404.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let segment = head.path.strip_prefix('/').unwrap_or(head.path);
     if head.method != "GET" || segment.contains('/') {

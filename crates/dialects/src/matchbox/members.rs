@@ -103,7 +103,8 @@ impl Matchbox {
         }
     }
 
-    /// Handles a failed request.
+    /// Handles a failed request. A client that a full group refuses seeks another one. With
+    /// `retry_after` the request is repeated. `None`: the client is closed, except for a signal.
     pub(super) fn error(&mut self, now: Instant, id: u64, code: &str, retry_after: Option<Duration>, out: &mut Out) {
         let may_be_refused = self.election.as_ref().is_some_and(Election::may_be_refused);
         let is_refused = code == "overloaded" && may_be_refused;

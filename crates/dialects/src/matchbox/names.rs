@@ -1,4 +1,4 @@
-//! Names of matchbox rooms in the mesh.
+//! Names of matchbox rooms in the mesh, for `http` and `members`.
 
 use signaling_protocol::ids::MAX_NAME;
 
@@ -18,7 +18,8 @@ pub(super) enum Rooms {
 }
 
 impl Rooms {
-    /// Returns the rooms of a decoded path, with groups of this size. `None`: without groups.
+    /// Returns the rooms of a decoded path, with groups of this size, at least 1. `None`: without
+    /// groups.
     pub(super) fn new(path: &str, size: Option<u32>) -> Self {
         let Some(size) = size else { return Self::Single(name::internal(Dialect::Matchbox, &[path])) };
         // The mesh reads the size in the names, so only the path may be hashed.

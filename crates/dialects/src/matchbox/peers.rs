@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use uuid::Uuid;
 
-/// Maximum peers. Further ones are not announced.
+/// Maximum peers. Further ones are not announced, and their signals are dropped.
 const MAX_PEERS: usize = 4096;
-/// Maximum former peers that are remembered.
+/// Maximum former peers that are remembered. The oldest is forgotten first.
 const MAX_GONE: usize = 1024;
 
 /// Relation of the client to a peer.
@@ -34,7 +34,7 @@ impl Peers {
         self.present.contains_key(&peer)
     }
 
-    /// Records an older peer.
+    /// Records an older peer. No effect on a present or former one, or if there are 4,096 peers.
     pub(super) fn expect(&mut self, peer: Uuid) {
         if self.has_room_for(peer) {
             self.present.entry(peer).or_insert(Contact::Expected);
@@ -42,7 +42,7 @@ impl Peers {
     }
 
     /// Announces a younger peer, to which the client then offers a connection. An expected one has
-    /// left and returned before it made contact.
+    /// left and returned before it made contact. No effect on a former one, or if there are 4,096.
     pub(super) fn announce(&mut self, peer: Uuid, frames: &mut Vec<String>) {
         if self.present.get(&peer) != Some(&Contact::Made) && self.has_room_for(peer) {
             self.present.insert(peer, Contact::Made);
@@ -50,7 +50,8 @@ impl Peers {
         }
     }
 
-    /// Records a signal of a peer. Returns `false` if the client must not receive it.
+    /// Records a signal of a peer. Returns `false` if the client must not receive it: the peer has
+    /// left, or there are 4,096.
     pub(super) fn hear(&mut self, peer: Uuid) -> bool {
         let may = self.has_room_for(peer);
         if may {
@@ -59,7 +60,8 @@ impl Peers {
         may
     }
 
-    /// Dismisses a peer that has left. `returns`: it comes back unless it has made contact.
+    /// Dismisses a peer that has left: the client receives that, and the peer counts as a former
+    /// one. `returns`: neither, if it has not made contact, since it comes back.
     pub(super) fn dismiss(&mut self, peer: Uuid, returns: bool, frames: &mut Vec<String>) {
         let Some(contact) = self.present.remove(&peer) else { return };
         if contact == Contact::Expected && returns {

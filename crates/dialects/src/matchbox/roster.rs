@@ -1,4 +1,5 @@
 //! Members of a room in order of joining, which a client reads page by page and then follows.
+//! `members` updates them, and `election` reads those of the queue room.
 
 use std::collections::BTreeSet;
 
@@ -82,7 +83,7 @@ pub(super) struct Roster {
     members: Vec<Member>,
     /// Number of members from pages. Members that joined since are behind them.
     read: usize,
-    /// `true` once all pages were read: all members are known.
+    /// `true` once all pages were read, or 4,096 members.
     pub(super) is_complete: bool,
 }
 
@@ -96,7 +97,8 @@ impl Roster {
         *self = Self::new(self.own);
     }
 
-    /// Adds the next page. Returns its last member if the page behind it is needed.
+    /// Adds the next page. Returns its last member if the page behind it is needed. `None`: the
+    /// list is complete.
     pub(super) fn page(&mut self, page: &[rooms::Member<'_>], more: bool) -> Option<Uuid> {
         let page: Vec<Member> = page.iter().filter_map(Member::read).collect();
         for member in &page {
@@ -160,12 +162,12 @@ impl Roster {
         self.members.iter().filter(|member| member.id != self.own)
     }
 
-    /// Returns the members that joined before the client.
+    /// Returns the members that joined before the client: all until the list contains it.
     pub(super) fn older(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().take_while(|member| member.id != self.own)
     }
 
-    /// Returns the members that joined after the client.
+    /// Returns the members that joined after the client: none until the list contains it.
     pub(super) fn younger(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().skip_while(|member| member.id != self.own).skip(1)
     }

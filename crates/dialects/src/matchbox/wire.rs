@@ -25,8 +25,8 @@ struct Signal<'a> {
     data: &'a RawValue,
 }
 
-/// Reads the recipient and content of a signal. `None`: the message needs no reaction. Fails if the
-/// text is no message of a client.
+/// Reads the recipient and content of a signal. `None`: the keep-alive, which needs no reaction.
+/// Fails with the reason if the text is no message of a client.
 pub(super) fn parse(text: &[u8]) -> Result<Option<(Uuid, &RawValue)>, IgnoredReason> {
     match serde_json::from_slice(text) {
         Ok(Message::KeepAlive) => Ok(None),

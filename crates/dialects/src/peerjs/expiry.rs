@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Messages without an outcome at which the edge stops reading. Equal to the edge's own limit.
 const FULL: usize = 256;
-/// Maximum messages without an outcome.
+/// Maximum messages without an outcome. A further one is not sent.
 const MAX_SENT: usize = 512;
 /// Maximum remembered reports. Further ones may repeat.
 const MAX_REPORTS: usize = 256;
@@ -40,7 +40,7 @@ impl Expiry {
     }
 
     /// Returns `true` if the recipient was not reported within the last second. This counts as a
-    /// report.
+    /// report, unless 256 are remembered or `to` has over 512 bytes.
     pub(super) fn may_report(&mut self, now: Instant, to: &str) -> bool {
         self.reports.retain(|_, reported| now.saturating_duration_since(*reported) < QUIET);
         if self.reports.contains_key(to) {
@@ -52,7 +52,7 @@ impl Expiry {
         true
     }
 
-    /// Returns `true` if the edge must not read further messages.
+    /// Returns `true` if the edge must not read further messages: 256 have no outcome.
     pub(super) fn is_full(&self) -> bool {
         self.sent.len() >= FULL
     }

@@ -32,7 +32,8 @@ impl Default for Keys {
 impl FromStr for Keys {
     type Err = Infallible;
 
-    /// Reads keys separated by commas, or `any`. Never fails.
+    /// Reads keys separated by commas, or `any`. Never fails. Spaces belong to the keys, and no
+    /// client has an empty one.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(match text {
             "any" => Self::Any,

@@ -22,9 +22,10 @@ use crate::native::{self, FromMesh};
 use crate::translator::{Close, Input, Out, Translate};
 use crate::{Dialect, name};
 
-/// Maximum bytes of an id as a JSON string, so that it fits in an envelope beside a payload.
+/// Maximum bytes of an id as a JSON string, so that it fits in an envelope beside a payload. A
+/// client with a longer one gets 400, and a call to one `EXPIRE`.
 const MAX_ID_BYTES: usize = 512;
-/// Hold time for an absent recipient in milliseconds, as upstream's.
+/// Hold time of a call for an absent recipient in milliseconds, as upstream's. Others are not held.
 const HOLD_MS: u64 = 5000;
 
 const OPEN: &str = r#"{"type":"OPEN"}"#;

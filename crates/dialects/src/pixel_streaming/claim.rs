@@ -2,6 +2,7 @@
 //!
 //! A client whose claim fails sends `probe` to the holder of the seat. The holder closes its socket
 //! if its client does not answer, which frees the seat. Otherwise the client claims the next id.
+//! `client` passes requests, `inbound` events of the mesh.
 
 use std::time::{Duration, Instant};
 
@@ -73,14 +74,16 @@ impl StreamerId {
         publishes.or_else(|| self.named.as_ref().map(|(_, id)| id.clone()))
     }
 
-    /// Returns `true` if the client has or claims a seat in this room.
+    /// Returns `true` if this is a room of the client's id: the seat, that of its players, or the
+    /// list. During a claim only the claimed id counts.
     pub(super) fn is_in(&self, own: Peer, room: &str) -> bool {
         let claimed = self.claim.as_ref().map(|claim| claim.id(own));
         let id = claimed.or_else(|| self.published(own));
         id.is_some_and(|id| room == LIST || room == seat_room(&id) || room == players_room(&id))
     }
 
-    /// Handles an `endpointId`.
+    /// Handles an `endpointId`. During a claim the last one waits. A client with players, or with
+    /// this id already, keeps its id, which is confirmed again.
     pub(super) fn request(&mut self, context: &mut Context<'_>, players: &mut Players, id: &str) {
         let id = if id.is_empty() { UNKNOWN } else { &id[..id.floor_char_boundary(MAX_ID_BYTES)] };
         if let Some(claim) = &self.claim {
@@ -152,7 +155,8 @@ impl StreamerId {
         }
     }
 
-    /// Handles the claimed seat being another client's.
+    /// Handles the claimed seat being another client's: finds the holder, or after a probe claims
+    /// the next id. Without a free one among 101, the client must reconnect.
     pub(super) fn is_taken(&mut self, context: &mut Context<'_>) {
         let Some(claim) = &mut self.claim else { return };
         match claim.step {
@@ -188,7 +192,8 @@ impl StreamerId {
         }
     }
 
-    /// Handles the success of a `join` or `leave`.
+    /// Handles the success of a `join` or `leave`, and continues the claim. Closes the client if
+    /// the mesh has not listed it in the room of its players.
     pub(super) fn done(&mut self, context: &mut Context<'_>, players: &mut Players, outcome: &Outcome) {
         let Some(claim) = &mut self.claim else { return };
         let id = claim.id(context.own);
@@ -214,7 +219,7 @@ impl StreamerId {
         }
     }
 
-    /// Has all players lose their streamer. New ones can come.
+    /// Has all players lose their streamer. New ones can come. The client keeps its id.
     pub(super) fn restart(&self, context: &mut Context<'_>, players: &mut Players) {
         players.clear(context);
         if let Some(id) = self.published(context.own) {

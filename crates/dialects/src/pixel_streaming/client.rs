@@ -14,7 +14,7 @@ use crate::json::Object;
 use crate::translator::MAX_REASON_BYTES;
 
 impl State {
-    /// Handles a message of the client.
+    /// Handles a message of the client. One without effect is counted as ignored.
     pub(super) fn client(&mut self, context: &mut Context<'_>, text: &[u8]) {
         let object = Object::parse(text).ok_or(IgnoredReason::Json);
         let handled = object.and_then(|message| self.message(context, &message, str::from_utf8(text).unwrap_or("")));

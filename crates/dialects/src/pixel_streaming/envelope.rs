@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::json::{Object, quote};
 
-/// A message between translators. A subscription is the number of one `subscribe` of its player.
+/// A message between translators. `subscription` is the number of a `subscribe` of the player, from
+/// 1, counted by its translator.
 #[derive(Debug)]
 pub(super) enum Envelope<'a> {
     /// Requests `Alive` from the holder of a streamer's id.
@@ -15,7 +16,7 @@ pub(super) enum Envelope<'a> {
     In { subscription: u64 },
     /// The streamer refuses this subscription: it has `max` players, the maximum.
     Full { subscription: u64, max: u64 },
-    /// A message of the client to the other side of the subscription, the text of a JSON object.
+    /// A message of a player or streamer to the other side of the subscription: a JSON object.
     Message { subscription: u64, message: &'a str },
     /// The streamer disconnects the player. `reason` is that of the close frame.
     Close { subscription: u64, reason: Cow<'a, str> },

@@ -22,6 +22,7 @@ fn present<'a>(members: &[Member<'a>]) -> Vec<Present<'a>> {
 }
 
 impl State {
+    /// Handles a message of the mesh.
     pub(super) fn mesh(&mut self, context: &mut Context<'_>, text: &[u8]) {
         match FromMesh::parse(text) {
             FromMesh::Welcome { ice_servers } => self.welcome(context, ice_servers),

@@ -27,7 +27,8 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Requests a list. `is_answer`: for the client.
+    /// Requests a list. `is_answer`: for the client, else for its subscription only. While a list
+    /// is being read, one more follows for the client.
     pub(super) fn request(&mut self, context: &mut Context<'_>, is_answer: bool) {
         if self.ids.is_some() {
             self.again |= is_answer;
@@ -37,9 +38,9 @@ impl Listing {
         context.list(LIST, None);
     }
 
-    /// Handles a page of streamers, which can be the first, and behind which more can follow.
-    /// `subscription` gets the first id of a complete list. Returns `true` if the next page is
-    /// needed.
+    /// Handles a page of streamers, which can be the first, and behind which more can follow. The
+    /// list ends after the last page, or with 2,000 ids or 256 KiB; `subscription` then gets its
+    /// first id. Returns `true` if the next page is needed.
     pub(super) fn page(
         &mut self,
         context: &mut Context<'_>,

@@ -11,7 +11,7 @@ use super::peer::Peer;
 const RECENT: Duration = Duration::from_secs(1);
 /// Time for the answer to a Ping. Claimants wait 2 s.
 const PING_TIMEOUT: Duration = Duration::from_millis(1500);
-/// Maximum claimants of one Ping. Further ones get no answer.
+/// Maximum claimants of one Ping. Further ones get no answer, and try the seat again after 2 s.
 const MAX_CLAIMANTS: usize = 64;
 
 /// Inputs of the client, and claimants without an answer.
@@ -34,8 +34,8 @@ impl Liveness {
         }
     }
 
-    /// Handles a probe: answers that the client is alive, or pings it and answers after that.
-    /// `is_paused`: the edge does not read the client.
+    /// Handles a probe: answers that the client is alive, or pings it and answers after its next
+    /// input. `is_paused`: the edge does not read the client, which then counts as alive.
     pub(super) fn probe(&mut self, context: &mut Context<'_>, from: Peer, is_paused: bool) {
         let is_recent = |last| context.now.saturating_duration_since(last) <= RECENT;
         if is_paused || self.last_input.is_some_and(is_recent) {

@@ -35,8 +35,8 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Enters a room with this JSON, which its members see. If too many requests have no outcome,
-    /// the client must reconnect, also in [`Context::leave`].
+    /// Enters a room with this JSON, which its members see. `None`: none. If too many requests have
+    /// no outcome, the client must reconnect, also in [`Context::leave`].
     pub(super) fn join(&mut self, room: &str, data: Option<&str>) {
         self.change_seat(room, RequestKind::Join(data));
     }
@@ -53,12 +53,13 @@ impl Context<'_> {
         }
     }
 
-    /// Requests members of a room, from the first or behind this one.
+    /// Requests a page of a room's members, behind this one. `None`: the first page.
     pub(super) fn list(&mut self, room: &str, after: Option<&str>) {
         self.requests.list(self.now, room, after, self.out);
     }
 
-    /// Sends an envelope to another translator, which the mesh holds at most `ttl_ms` milliseconds.
+    /// Sends an envelope to another translator. The mesh holds it at most `ttl_ms` milliseconds for
+    /// an absent client; 0: not at all.
     pub(super) fn send(&mut self, to: Peer, envelope: &Envelope<'_>, ttl_ms: u64) {
         let id = self.requests.next_id();
         self.out.requests.push(native::signal(id, &to.to_name(), &envelope.to_json(), ttl_ms));

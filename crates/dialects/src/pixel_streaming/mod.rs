@@ -54,7 +54,8 @@ enum Role {
     Sfu,
 }
 
-/// Returns the answer to a request. The first segment of the path is the role.
+/// Returns the answer to a request. The first segment of the path is the role. 404 without a role,
+/// and for a plain request.
 pub(crate) fn request(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let role = match head.path.strip_prefix('/').and_then(|path| path.split('/').next()) {
         Some("streamer") => Role::Streamer,
@@ -63,7 +64,7 @@ pub(crate) fn request(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -
         _ => return Answer::NotFound,
     };
     let own = Peer::random(if role == Role::Player { Kind::Player } else { Kind::Streamer }, random);
-    // An SFU has no maximum.
+    // Only the maximum of all streamers holds for an SFU.
     let max_players = settings.pixelstreaming_max_players.filter(|_| role == Role::Streamer);
     let state = State { players: Players::new(max_players), ..State::default() };
     let translator = PixelStreaming { own, role, requests: RoomRequests::default(), state };

@@ -17,6 +17,7 @@ pub(super) enum Kind {
 /// A client in the mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Peer {
+    /// Random number below 2^53, different for each socket.
     pub(super) number: u64,
     pub(super) kind: Kind,
 }
@@ -28,7 +29,8 @@ impl Peer {
         Self { number: u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> (u64::BITS - NUMBER_BITS), kind }
     }
 
-    /// Returns the client with a name in the mesh. `None`: the name is another dialect's.
+    /// Returns the client with a name in the mesh. `None`: the name is another dialect's, or no
+    /// client's.
     pub(super) fn of_name(client_id: &str) -> Option<Self> {
         let (_, number) = client_id.rsplit_once(':')?;
         let number = number.parse::<u64>().ok().filter(|number| *number >> NUMBER_BITS == 0)?;

@@ -12,7 +12,7 @@ use super::{HOLD_MS, Present};
 use crate::event::IgnoredReason;
 use crate::json::Object;
 
-/// Maximum players and SFUs of a streamer, including refused ones.
+/// Maximum players and SFUs of a streamer, including refused ones. A further one is refused.
 const MAX_PRESENT: usize = 10_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -50,12 +50,13 @@ impl Players {
         Self { max, ..Self::default() }
     }
 
-    /// Returns `true` if there is no player.
+    /// Returns `true` if there is no player or SFU, and no refused one either.
     pub(super) fn is_empty(&self) -> bool {
         self.present.is_empty()
     }
 
-    /// Returns the accepted player with a `playerId`, and its subscription. `None`: there is none.
+    /// Returns the accepted player or SFU with a `playerId`, and its subscription. `None`: there is
+    /// none.
     pub(super) fn get(&self, player_id: &str) -> Option<(Peer, u64)> {
         let number = player_number(player_id)?;
         let of_kind = |kind| Peer { number, kind };
@@ -64,13 +65,13 @@ impl Players {
             .find_map(|peer| Some((peer, self.subscription(peer)?)))
     }
 
-    /// Returns the subscription of an accepted player. `None`: the peer is none.
+    /// Returns the subscription of an accepted player or SFU. `None`: the peer is none.
     pub(super) fn subscription(&self, peer: Peer) -> Option<u64> {
         self.present.get(&peer).filter(|player| player.is_accepted).map(|player| player.subscription)
     }
 
     /// Handles a page of the room's members, which can be the first. `more`: the page behind it is
-    /// requested.
+    /// requested. Accepts or refuses new players. After the last page, players of no page are gone.
     pub(super) fn page(&mut self, context: &mut Context<'_>, members: &[Present<'_>], (is_first, more): (bool, bool)) {
         let mut snapshot = self.snapshot.take().filter(|_| !is_first).unwrap_or_default();
         for member in members {
@@ -111,7 +112,7 @@ impl Players {
         }
     }
 
-    /// Removes all players.
+    /// Removes all players, and reports each accepted one to the streamer as disconnected.
     pub(super) fn clear(&mut self, context: &mut Context<'_>) {
         self.snapshot = None;
         self.is_listed = false;

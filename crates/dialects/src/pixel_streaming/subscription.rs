@@ -88,7 +88,7 @@ impl Subscription {
         self.attempt.is_some() || self.needs_list
     }
 
-    /// Lets a message of the client wait. It is dropped if too many wait.
+    /// Lets a message of the client wait. It is dropped if 64 messages or 512 KiB wait.
     pub(super) fn hold(&mut self, context: &mut Context<'_>, text: &str) {
         if !self.waiting.push((), text) {
             context.out.ignore(IgnoredReason::Limit);
@@ -103,7 +103,7 @@ impl Subscription {
         self.waiting.pop()
     }
 
-    /// Returns `true` if the edge must not read further messages.
+    /// Returns `true` if the edge must not read further messages: 16 or 128 KiB wait.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= FULL || self.waiting.text_bytes() >= FULL_BYTES
     }
@@ -150,6 +150,7 @@ impl Subscription {
         });
     }
 
+    /// Leaves the room of the decided subscription. No effect without one.
     pub(super) fn unsubscribe(&mut self, context: &mut Context<'_>) {
         if let Some(current) = self.current.take() {
             context.leave(&current.room);
@@ -236,7 +237,7 @@ impl Subscription {
         }
     }
 
-    /// Handles a message of a streamer's translator.
+    /// Handles a message of a streamer's translator. Before the list shows the streamer, it waits.
     pub(super) fn receive(&mut self, context: &mut Context<'_>, from: Peer, data: &str) -> Progress {
         let envelope = Envelope::parse(data);
         let Some(

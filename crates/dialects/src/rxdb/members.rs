@@ -23,7 +23,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Replaces all members. The client itself is always one of them.
+    /// Replaces all members by the first 500. The client itself is always one of them.
     pub(super) fn replace(&mut self, now: Instant, own: PeerId, members: impl Iterator<Item = PeerId>) {
         self.present.clear();
         self.present.extend(members.take(MAX_MEMBERS));
@@ -34,7 +34,7 @@ impl Members {
         self.schedule(now);
     }
 
-    /// Adds and removes members.
+    /// Removes members, then adds others, up to 500.
     pub(super) fn change(
         &mut self,
         now: Instant,
@@ -52,7 +52,7 @@ impl Members {
         self.schedule(now);
     }
 
-    /// Returns the list for the client if one is due and differs from the last.
+    /// Returns the `joined` frame for the client. `None`: none is due, or the list is the last one.
     pub(super) fn next_list(&mut self, now: Instant) -> Option<String> {
         self.due.filter(|due| *due <= now)?;
         self.due = None;

@@ -23,15 +23,15 @@ use crate::room_requests::{RequestKind, RoomRequests};
 use crate::translator::{Close, Input, Out, Translate};
 use crate::{Dialect, name};
 
-/// Maximum rooms of a client: the mesh's maximum of a session.
+/// Maximum rooms of a client: the mesh's maximum of a session. Further joins are ignored.
 const MAX_ROOMS: usize = 256;
 /// Length of a room's name, in UTF-16 code units as JavaScript counts.
 const ROOM_UNITS: std::ops::RangeInclusive<usize> = 6..=99;
 /// Hold time of a signal for an absent recipient, in milliseconds.
 const HOLD_MS: u64 = 5000;
-/// Maximum held signals of one sender that no `joined` has listed.
+/// Maximum held signals of one sender that no `joined` has listed. Further ones are dropped.
 const MAX_EARLY_OF_PEER: usize = 64;
-/// Time after which such a signal is dropped.
+/// Time after which a held signal is dropped.
 const EARLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Room and sender of a held signal: no `joined` has listed the sender, and older clients would
@@ -44,7 +44,7 @@ struct Early {
     until: Instant,
 }
 
-/// Returns the answer to a request: any path and query is upgraded.
+/// Returns the answer to a request: an upgrade for any path and query, 404 for a plain request.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let own = PeerId::random(random);
     Opening::anonymous(head, &own.to_name(), Rxdb::new(own))

@@ -9,7 +9,7 @@ const LETTERS: usize = 12;
 pub(super) struct PeerId([u8; LETTERS]);
 
 impl PeerId {
-    /// Creates an id from random bytes.
+    /// Creates an id from the first 24 random bytes.
     pub(super) fn random(random: &[u8; 32]) -> Self {
         let mut letters = [b'a'; LETTERS];
         for (letter, pair) in letters.iter_mut().zip(random.chunks_exact(2)) {

@@ -22,7 +22,8 @@
 //! | `ping` | Ping to the client |
 //! | `close CODE REASON`, `close without code` | close frame; without a space if `REASON` is empty |
 //! | `count ignored REASON xN` | `Event::Ignored`, `N` times; without `xN` once |
-//! | `count answer KIND xN`, `count wait room xN` | `Event::Answered`, `Event::RoomWait` |
+//! | `count answer KIND xN` | `Event::Answered` |
+//! | `count wait room xN`, `count wait reach xN` | `Event::RoomWait`, `Event::ReachWait` |
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

@@ -43,7 +43,8 @@ impl Rooms {
         self.restarted(now);
     }
 
-    /// Applies one operation at the time `now`, in milliseconds since 1970.
+    /// Applies one operation at the time `now`, in milliseconds since 1970. Also forgets rooms over
+    /// their [`Rules::idle`], once per [`Rules::stale`].
     pub fn apply(&mut self, now: u64, request: &Request) -> OpResult {
         let now = signed(now);
         self.forget_idle(now);

@@ -42,7 +42,7 @@ impl Record {
             && (known.accepted_at_us, known.session) > (requester.accepted_at_us, requester.session)
     }
 
-    /// Returns `true` if the command of `requester` was applied before.
+    /// Returns `true` if the command of `requester`, or a later one of its session, was applied.
     pub(super) fn has_done(&self, requester: &Requester) -> bool {
         self.seat.requester.session == requester.session && requester.number <= self.seat.requester.number
     }
@@ -172,7 +172,8 @@ impl Records {
         self.waiting_by_place.range(..(place, client.clone())).count() as u64
     }
 
-    /// Returns the members after `after`, or all, oldest first. A gone client still marks a place.
+    /// Returns the members after `after`, oldest first. A gone client still marks a place. `None`
+    /// or a client without a record: all members.
     pub(super) fn members_after(&self, after: Option<&ClientId>) -> impl Iterator<Item = &Record> {
         let after = after.and_then(|after| self.get(after));
         let behind = move |(place, client): &&(u64, ClientId)| match after {
@@ -194,7 +195,7 @@ impl Records {
         nodes.into_iter().collect()
     }
 
-    /// Returns the claimed seats at a node, or at all nodes.
+    /// Returns the records of claimed seats at a node. `None`: at all nodes.
     pub(super) fn claimed_at(&self, node: Option<&NodeId>) -> Vec<Record> {
         let is_claimed = |record: &&Record| {
             record.refreshed_at == CLAIMED && node.is_none_or(|node| record.seat.requester.node == *node)

@@ -26,7 +26,8 @@ pub struct Room {
     is_sealed: bool,
     /// The latest time given out as a place, so that no two places are equal.
     last_place: u64,
-    /// End of the time to restore lost seats. Until then no client gets a seat, and none expires.
+    /// End of the time to restore lost seats. Until then no seat expires, and no client gets a seat
+    /// in a room with a capacity.
     settled_at: i64,
     touched: i64,
 }
@@ -41,20 +42,23 @@ struct Step<'a> {
 }
 
 impl Room {
-    /// Creates a room in place of a lost one. No client is admitted until its seats are restored.
+    /// Creates a room in place of a lost one. No seat expires, and with a capacity no client is
+    /// admitted, for 5 s and for 5 s after each restored seat. Without [`Rules::claimed`] it is
+    /// half of [`Rules::stale`], at least 5 s.
     pub fn rebuilt(rules: &Rules, now: u64) -> Self {
         let settled_at = signed(now) + rules.settle_ms();
         Self { version: Some(now), incarnation: now, settled_at, touched: signed(now), ..Self::default() }
     }
 
-    /// Applies an operation. A time before that of the last operation counts as that time.
+    /// Applies an operation, expires stale seats and fills free ones. A time before that of the
+    /// last operation counts as the time of that one. [`OpResult::epoch`] is 0.
     pub fn apply(&mut self, rules: &Rules, now: u64, op: &Op) -> OpResult {
         let (run, now) = (self.run, signed(now).max(self.touched));
         self.apply_in_run(rules, run, now, op)
     }
 
-    /// Has the claimed seats at a node, or at all nodes, expire after [`Rules::stale`]. A later
-    /// operation of a seat's session claims the seat again.
+    /// Has the claimed seats at a node expire after [`Rules::stale`]. `None`: at all nodes. A later
+    /// `Join`, `Refresh` or `Restore` of a seat's session claims the seat again.
     pub fn unclaim(&mut self, now: u64, node: Option<&NodeId>) {
         let refreshed_at = signed(now).max(self.touched);
         for known in self.records.claimed_at(node) {
@@ -63,7 +67,7 @@ impl Room {
     }
 
     /// Handles the loss of operations: a node has a seat by a command that the room lacks. Nodes
-    /// see another incarnation, and restore such seats.
+    /// see another incarnation and restore their seats, as after [`Room::rebuilt`].
     pub fn lost_operations(&mut self, rules: &Rules, now: u64) {
         let now = signed(now).max(self.touched);
         self.incarnation = unsigned(now).max(self.incarnation + 1);
@@ -75,7 +79,8 @@ impl Room {
         Stamp { incarnation: self.incarnation, version: self.version.unwrap_or_default() }
     }
 
-    /// Returns `true` if the operation claims a seat by a command that the room has lost.
+    /// Returns `true` if an [`Op::Refresh`] claims a seat by a command that the room has lost: the
+    /// record of its client is older. `false` without a record, and for other operations.
     pub fn has_lost_command(&self, op: &Op) -> bool {
         let Op::Refresh { seats } = op else { return false };
         let is_lost =
@@ -145,14 +150,14 @@ impl Room {
         step.result(op)
     }
 
-    /// Delays admission until `settled_at` if the room has no record: it may be lost, not new.
+    /// Delays admission until `settled_at` if the room has no version: it may be lost, not new.
     pub(super) fn may_be_lost(&mut self, settled_at: i64) {
         if self.version.is_none() {
             self.settled_at = self.settled_at.max(settled_at);
         }
     }
 
-    /// Returns `true` if the room was never changed.
+    /// Returns `true` if the room has no record, no version and no capacity of its own.
     pub(super) fn is_blank(&self) -> bool {
         self.records.is_empty() && self.version.is_none() && self.capacity.is_none()
     }
@@ -341,7 +346,7 @@ impl Step<'_> {
         self.put(seat);
     }
 
-    /// Returns `true` if the list of members changes, so that states sent meanwhile are outdated.
+    /// Returns `true` if the list of members may change, so that states sent before are outdated.
     fn restore(&mut self, seat: &Seat) -> bool {
         let is_settling = self.now < self.room.settled_at;
         let known = self.room.records.get(&seat.requester.client);
@@ -470,6 +475,7 @@ impl Step<'_> {
     }
 }
 
+/// Converts milliseconds. A number that does not fit becomes `i64::MAX / 4`, so that sums do.
 pub(super) fn signed(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX / 4)
 }

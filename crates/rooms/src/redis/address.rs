@@ -39,7 +39,8 @@ pub(super) struct Sentinels {
 }
 
 impl Address {
-    /// Parses an address without connecting to it. Fails if it has none of the three forms.
+    /// Parses an address without connecting to it. Fails if it has none of the three forms, or if
+    /// the query behind sentinels has other options.
     pub(super) fn parse(url: &str) -> RedisResult<Self> {
         if let Some(servers) = url.strip_prefix(CLUSTER) {
             let servers = servers.split(',').map(|server| format!("redis://{server}"));

@@ -20,7 +20,8 @@ const MAX_PIPELINE: usize = 200;
 /// Interval of checks, so that an idle node also detects a server that is gone or demoted.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Connection to one server or cluster, made again when it fails. Clones share it.
+/// Connection to one server or cluster, made again when it fails. Clones share it. The first call
+/// starts a task of the Tokio runtime, which ends with the last clone.
 #[derive(Clone)]
 pub(super) struct Connection(Arc<Shared>);
 
@@ -39,7 +40,8 @@ struct Shared {
 }
 
 enum State {
-    /// The next attempt decides; calls wait for it. The first one starts with the first call.
+    /// The next attempt decides; calls wait for it, 2 s at most. The first one starts with the
+    /// first call.
     Connecting,
     /// Connected by the attempt with this number, from 0.
     Up { link: Link, number: u64 },
@@ -64,18 +66,20 @@ impl Connection {
         })))
     }
 
-    /// Returns the number of established connections that failed.
+    /// Returns the number of established connections that failed since the start.
     pub(super) fn lost(&self) -> u64 {
         self.0.lost.load(Ordering::Relaxed)
     }
 
-    /// Treats the present server process as a new one, which may lack data.
+    /// Treats the present server process as a new one, which may lack data. Affects the argument of
+    /// `make` in [`Connection::send`] only.
     pub(super) fn restarted(&self) {
         self.0.replaced_at.store(self.0.clock.of_process(), Ordering::Relaxed);
     }
 
     /// Sends the commands of `make`, and returns each answer or error. Loads unknown scripts.
     /// `make` receives the milliseconds since another server process took over. `None`: never.
+    /// Waits at most 2 s for a connection. 200 commands then take at most 2 s, or 6 s with loading.
     pub(super) async fn send(&self, make: impl FnOnce(Option<u64>) -> Vec<Cmd>) -> Vec<Result<Value, StoreError>> {
         let link = self.link().await;
         let commands = make(self.0.replaced_ago());
@@ -137,7 +141,7 @@ impl Shared {
     fn serves(&self, run: &str) {
         let known = self.run.lock().unwrap_or_else(PoisonError::into_inner).replace(run.to_owned());
         if known.is_some_and(|known| known != run) {
-            info!("another server process has taken over the room store: members restore what it lacks");
+            info!("another server process has taken over the room store: nodes restore the seats that it lacks");
             self.replaced_at.store(self.clock.of_process(), Ordering::Relaxed);
         }
     }

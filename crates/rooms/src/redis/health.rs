@@ -5,7 +5,8 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use signaling_protocol::Backoff;
 
-/// Consecutive rounds of failed commands before a reconnect, if another server may fail as well.
+/// Consecutive rounds of failed commands before a reconnect, for errors that another server may
+/// return as well.
 const MAX_ERROR_ROUNDS: u32 = 3;
 const MIN_PAUSE: Duration = Duration::from_millis(50);
 /// With the limit of an attempt at a server (1 s) this stays below the reconnect time of 2 s.
@@ -27,9 +28,10 @@ pub(super) struct Health {
 pub(super) enum Verdict {
     /// A command succeeded. `is_news` is `true` if this ends an outage.
     Fit { is_news: bool },
-    /// Commands failed for a reason that may not be the connection.
+    /// There were no answers, or all commands failed for a reason that may not be the connection.
     Unclear,
-    /// A reconnect is needed.
+    /// A reconnect is needed: the server cannot serve, the connection failed, or commands failed in
+    /// three rounds.
     Failed(RedisError),
 }
 
@@ -59,12 +61,14 @@ impl Health {
         !std::mem::replace(&mut self.is_reported, true)
     }
 
-    /// Returns `true` if the last connection served no command, so the next attempt pauses first.
+    /// Returns `true` if no command has succeeded since the last attempt, so the next one pauses
+    /// first.
     pub(super) fn is_backing_off(&self) -> bool {
         self.backoff.is_some()
     }
 
-    /// Returns the pause before the next attempt. `jitter` is a random number from 0 to 1.
+    /// Returns the pause before the next attempt: 0 after a success, then 50 ms, doubled for each
+    /// attempt up to 500 ms. `jitter`, from 0 (half of the pause) to 1 (all of it), is random.
     pub(super) fn next_pause(&mut self, jitter: f64) -> Duration {
         if let Some(backoff) = &mut self.backoff {
             return backoff.next_wait(jitter);

@@ -29,7 +29,8 @@ pub(super) enum Link {
 }
 
 impl Link {
-    /// Connects and checks the server, within 1 or 2 s. Asks sentinels for the current master.
+    /// Connects and checks the server, within 1 s, or 2 s for a cluster or sentinels. Fails without
+    /// an answer in this time, or if the server is a replica. Asks sentinels for the master.
     pub(super) async fn open(address: &Address) -> RedisResult<Self> {
         match address {
             Address::One(client) => limited(CONNECT_TIMEOUT, Self::open_one(client)).await,
@@ -54,7 +55,8 @@ impl Link {
         Ok(link)
     }
 
-    /// Fails if the server does not answer or is a replica. A cluster's client checks this itself.
+    /// Fails if the server does not answer in 2 s or is a replica. Refused commands are no failure.
+    /// Always succeeds for a cluster, whose client checks this itself.
     pub(super) async fn check(&self) -> RedisResult<()> {
         if matches!(self, Self::Cluster(_)) {
             return Ok(());
@@ -74,7 +76,8 @@ impl Link {
         Ok(())
     }
 
-    /// Returns the id of the server process. `None`: a cluster, or a server without an id.
+    /// Returns the id of the server process. `None`: a cluster, or a server that shows no id. Fails
+    /// without an answer in 2 s.
     pub(super) async fn run(&self) -> RedisResult<Option<String>> {
         if matches!(self, Self::Cluster(_)) {
             return Ok(None);

@@ -13,7 +13,7 @@ type Changes = Vec<(u8, String, String)>;
 type Fields = (Numbers, Statuses, Changes, Vec<(String, String)>, Vec<String>);
 
 /// Parses the answer of `end.lua`. Fails if it has another form or an invalid name. The result has
-/// the room's incarnation, and epoch 0: only rooms that nodes own and back up have epochs.
+/// epoch 0: only rooms that nodes own have epochs.
 pub(super) fn result(answer: Value) -> Result<OpResult, StoreError> {
     let fields = Fields::from_redis_value(answer).map_err(StoreError::new)?;
     let (numbers, statuses, changes, members, nodes) = fields;

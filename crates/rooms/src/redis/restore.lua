@@ -1,5 +1,5 @@
 -- ARGV: version, then per seat: client, session, accepted_at, number, node, status (m: member,
--- w: waiting, o: out), place, data.
+-- w: waiting, o: neither), place, data (empty: none).
 local named, list_after = {}, nil
 local known_version, is_news = tonumber(ARGV[11]), false
 for at = 12, #ARGV, 8 do

@@ -30,8 +30,8 @@ local version, last_place = tonumber(known_meta.version), tonumber(known_meta.pl
 local incarnation = tonumber(known_meta.incarnation) or 0
 -- Server process that runs this script. Another one may have written the room last.
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
--- End of the time in which lost seats are restored. Until then no other client gets a seat and no
--- seat expires.
+-- End of the time in which lost seats are restored. Until then no seat expires, and no other client
+-- gets a seat in a room with a capacity.
 local settled_at = tonumber(known_meta.settled) or 0
 local own_capacity = tonumber(known_meta.capacity)
 local count = redis.call('ZCARD', members)
@@ -67,7 +67,7 @@ local function write(client, it)
   redis.call('HSET', info, client, table.concat(fields, '\n'))
 end
 
--- Returns 'm' for a member, 'w' for a waiting client, nil for a gone one.
+-- Returns 'm' for a member, 'w' for a waiting client, nil for another one.
 local function place_of(client)
   if redis.call('ZSCORE', members, client) then
     return 'm'

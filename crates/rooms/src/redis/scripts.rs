@@ -52,7 +52,7 @@ impl Script {
     }
 }
 
-/// Returns commands that load all scripts, a few KiB.
+/// Returns commands that load all scripts, about 90 KiB.
 pub(super) fn load_all() -> Vec<Cmd> {
     let load = |script: &&LazyLock<Script>| redis::cmd("SCRIPT").arg("LOAD").arg(script.code).to_owned();
     ALL.iter().map(load).collect()

@@ -1,4 +1,4 @@
-//! The room store in Redis or Valkey, as scripts.
+//! The room store in Redis or Valkey, as scripts. A node's shell sends it requests.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use crate::{Clock, KeyPrefix, Op, OpResult, Request, Requester, Rules, Seat, Sea
 /// Lifetime of the key that a heartbeat writes.
 const HEARTBEAT_LIFETIME: Duration = Duration::from_secs(60);
 
-/// Rooms in Redis or Valkey. Clones share the connection.
+/// Rooms in Redis or Valkey. Clones share the connection. Its asynchronous functions need a Tokio
+/// runtime.
 #[derive(Clone)]
 pub struct RedisStore {
     connection: Connection,
@@ -36,7 +37,7 @@ impl RedisStore {
         Ok(Self { connection: Connection::new(url, clock.clone())?, clock, rules, prefix: KeyPrefix::default() })
     }
 
-    /// Begins all keys with `prefix`.
+    /// Begins all keys with `prefix` in place of `sig`.
     pub fn with_prefix(self, prefix: KeyPrefix) -> Self {
         Self { prefix, ..self }
     }
@@ -47,24 +48,26 @@ impl RedisStore {
         self.connection.lost()
     }
 
-    /// Writes a key that has no other use.
+    /// Writes a key that has no other use, to check that the server accepts writes. The key expires
+    /// after 60 s.
     ///
     /// # Errors
-    /// If the server does not accept writes within 2 s.
+    /// If there is no connection within 2 s, or the server does not accept the write within 2 s.
     pub async fn write_heartbeat(&self) -> Result<(), StoreError> {
         let mut write = redis::cmd("SET");
         write.arg(format!("{}:heartbeat", self.prefix.as_str())).arg("").arg("PX").arg(millis(HEARTBEAT_LIFETIME));
         self.connection.ask(write).await
     }
 
-    /// Treats the present server process as a new one, which may lack rooms. A connection does the
-    /// same when it detects a new process.
+    /// Treats the present server process as a new one, which may lack rooms: for 5 s, unknown rooms
+    /// with a capacity admit no client. A connection does the same when it detects a new process.
     pub fn restarted(&self) {
         self.connection.restarted();
     }
 
-    /// Applies operations in order, and returns the result of each. Each fails if the server does
-    /// not answer within about 2 s. A batch costs little more than one operation.
+    /// Applies operations in order, and returns the result of each. A batch costs little more than
+    /// one operation. Operations fail without a connection in 2 s. Each 200 of them then fail
+    /// without answers in 2 s; that is more if the server lacks scripts.
     pub async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
         let commands = |replaced| requests.iter().map(|request| self.command(request, replaced)).collect();
         let answers = self.connection.send(commands).await;
