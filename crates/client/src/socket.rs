@@ -128,8 +128,8 @@ where
         self.is_flushed = false;
     }
 
-    /// Writes queued messages, and resolves to the next input. Without `reads` it reads nothing, and
-    /// resolves only to a protocol error of a write.
+    /// Writes queued messages, and resolves to the next input. Without `reads` it reads nothing,
+    /// and resolves only if a write breaks the protocol.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>, reads: bool) -> Poll<Incoming> {
         if let Poll::Ready(Err(error)) = self.poll_flush(context) {
             // The server's last messages may still be readable.
