@@ -25,7 +25,7 @@ export class PeerConnection extends EventTarget {
   readonly connectionState: RTCPeerConnectionState;
   /** Handles a message that the other side passed to `send`, in order. Returns at once. */
   receive(message: unknown): void;
-  /** Restarts ICE, for example after a network change, and allows three restarts by itself again. */
+  /** Restarts ICE, for example after a network change. Up to three automatic restarts follow. */
   restart(): void;
   /** Replaces the connection, for example after messages were lost. Does nothing once closed. */
   startOver(): void;
