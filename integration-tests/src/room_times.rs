@@ -16,6 +16,7 @@ pub struct RoomTimes {
 }
 
 impl RoomTimes {
+    /// Refreshes each second; 2 s of seat grace and of resume time.
     pub const SHORT: Self = Self {
         presence_refresh: Duration::from_secs(1),
         seat_grace: Duration::from_secs(2),
