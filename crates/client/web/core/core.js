@@ -96,7 +96,7 @@ export class Core {
     return STATE_BY_PHASE[this.#phase.is] ?? this.#phase.is;
   }
 
-  /** Whether `suspend` was called, and neither `start` nor `close` since. */
+  /** Whether the page was left and kept: `suspend` was called last. */
   get isSuspended() {
     return this.#phase.is === 'suspended';
   }
