@@ -50,7 +50,7 @@ pub struct Relay {
 
 impl Relay {
     /// Starts a relay to the first of these servers (`HOST:PORT`, or a URL without a path) that
-    /// accepts a connection; without one it closes the connection. It holds nothing.
+    /// accepts a connection. Without one it closes its own connections. It holds nothing.
     pub async fn to(targets: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -134,8 +134,8 @@ impl Client {
     /// message, and retransmits it after a lost connection, even if the receipt is dropped.
     ///
     /// # Errors
-    /// If the queue is full, the message is too large, `to` is no client id, `data` cannot be
-    /// written as JSON, or the client is closed. Nothing was sent then.
+    /// If the queue is full, the message is too large, `to` is no client id, `data` has no JSON
+    /// form, or the client is closed. Nothing was sent then.
     pub fn signal<T: Serialize + ?Sized>(&self, to: &str, data: &T) -> Result<Receipt, SendError> {
         self.request(Request::Signal { to: to.to_owned(), data: to_json(data)?, ttl_ms: None })
     }

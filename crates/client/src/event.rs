@@ -50,8 +50,8 @@ pub enum Event {
     Left {
         /// Name of the room.
         room: String,
-        /// `left` (by the client), `expired` (silent for too long, or a refused `leave` was carried
-        /// out late), or the error code of the rejoin that failed.
+        /// `left` (by the client), `expired`, or the error code of the rejoin that failed. Expired:
+        /// the client was silent for too long, or a refused `leave` was carried out late.
         reason: String,
     },
     /// The ICE servers, as answer to [`Client::ice_servers`](crate::Client::ice_servers).

@@ -73,8 +73,8 @@ export interface Loss {
   /** HTTP status of a refusal. Always absent: sockets report a refusal as code 1006. */
   status?: number;
   /**
-   * Reason for which the client ended it: no `welcome` within 10 s, a token function that failed or
-   * took 30 s, no answer within 5 s of a ping, or a message that breaks the protocol.
+   * Reason for which the client ended it. `no_welcome`: within 10 s. `no_token`: the function failed
+   * or took 30 s. `silent`: no answer within 5 s of a ping. `protocol_error`: by a message.
    */
   fault?: 'no_welcome' | 'no_token' | 'silent' | 'protocol_error';
 }
@@ -153,8 +153,9 @@ export interface MembersChanged {
 }
 
 /**
- * The client has no seat in a room. `reason` is `left` (by the client), `expired` (silent for too
- * long, or a refused `leave` was carried out late), or the error code of a rejoin that failed.
+ * The client has no seat in a room. `reason` is `left` (by the client), `expired`, or the error
+ * code of a rejoin that failed. Expired: the client was silent for too long, or a refused `leave`
+ * was carried out late.
  */
 export interface Left {
   type: 'left';

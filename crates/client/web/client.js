@@ -102,10 +102,10 @@ export class Client extends EventTarget {
    * @param {string} to id of the recipient
    * @param {unknown} data
    * @param {{ttlMs?: number}} [options] maximum time that the mesh holds the message for an absent
-   *   recipient, in whole milliseconds; 0: not at all; the mesh's own hold time unless given
+   *   recipient, in whole milliseconds. 0: not at all. Absent: the mesh's own hold time
    * @returns {Promise<{members: undefined}>} rejects with a `SendError` if the request is not
-   *   accepted, with a `RequestError` if it is not known to have been carried out, and with a
-   *   `TypeError` if `data` cannot be written as JSON
+   *   accepted, and with a `RequestError` if it is not known to have been carried out. Rejects with
+   *   a `TypeError` if `data` has no JSON form
    */
   signal(to, data, { ttlMs } = {}) {
     const ttl = ttlMs === undefined ? {} : { ttl_ms: ttlMs };

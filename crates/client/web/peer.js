@@ -12,9 +12,8 @@ const MAX_RESTARTS = 3;
  *
  * The application carries the messages between the sides in order, for example by `Client.signal`.
  *
- * Events: `change` (`connectionState` may have changed) and `failure` (`detail` is an Error: no
- * path was found after three ICE restarts, or a step of the negotiation failed, as by an invalid
- * description).
+ * Events: `change` (`connectionState` may have changed) and `failure`. Its `detail` is an Error: no
+ * path was found after three ICE restarts, or a step of the negotiation failed.
  */
 export class PeerConnection extends EventTarget {
   #options;

@@ -47,9 +47,8 @@ impl Mesh {
     /// earlier run.
     ///
     /// # Errors
-    /// If another mesh runs in the folder, a program or port is unavailable, a file cannot be
-    /// written, or a server is not ready within [`MeshOptions::ready_within`]. No server is left
-    /// running then.
+    /// If another mesh runs in the folder, a program, port or file is unavailable, or a server is
+    /// not ready within [`MeshOptions::ready_within`]. No server is left running then.
     pub async fn start(options: MeshOptions) -> Result<Arc<Self>> {
         let folder = Folder::open(&options.dir)?;
         folder.remove(MESH_FILE)?;

@@ -32,8 +32,9 @@ pub struct RoomSeen {
     pub departures: Vec<Departure>,
     /// Reasons of the client's own `left` messages.
     pub left_reasons: Vec<String>,
-    /// Inconsistencies: a present member joins with the same data, an absent one leaves, a version
-    /// falls, changes repeat one or come without a membership, or members exceed the capacity.
+    /// Inconsistencies: a present member joins with the same data, or an absent one leaves. A
+    /// version falls, or changes repeat it. Changes come without a membership, or members exceed
+    /// the capacity.
     pub faults: Vec<String>,
     capacity: Option<u64>,
 }
