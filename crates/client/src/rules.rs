@@ -37,10 +37,10 @@ pub(crate) const MAX_UNACKNOWLEDGED: u64 = 64;
 pub(crate) const NAME_LIFETIME: Ms = 17 * 60 * 1_000;
 /// Maximum names kept. At 500 messages/s they last about 2 minutes, enough for the default times.
 pub(crate) const MAX_NAMES: usize = 65_536;
-/// Maximum names in a saved session: more than the messages that a node sends without a `received`.
+/// Maximum names in a saved session: as many messages as a server sends without a `received`.
 pub(crate) const MAX_SAVED_NAMES: usize = 4_096;
 
-/// Maximum requests without an answer, equal to the mesh's limit per client.
+/// Maximum requests without an answer, as PROTOCOL.md requires. A server keeps twice as many.
 pub(crate) const MAX_UNANSWERED: usize = 128;
 /// Size of unanswered requests, in bytes, at which no further request is sent.
 pub(crate) const MAX_UNANSWERED_BYTES: usize = 128 * 1024;

@@ -73,8 +73,8 @@ export interface Loss {
   /** HTTP status of a refusal. Always absent: sockets report a refusal as code 1006. */
   status?: number;
   /**
-   * Reason for which the client ended it. `no_welcome`: within 10 s. `no_token`: the function failed
-   * or took 30 s. `silent`: no answer within 5 s of a ping. `protocol_error`: by a message.
+   * Reason for which the client ended it. `no_welcome`: none within 10 s. `no_token`: the function
+   * failed or took 30 s. `silent`: no answer within 5 s of a ping. `protocol_error`: by a message.
    */
   fault?: 'no_welcome' | 'no_token' | 'silent' | 'protocol_error';
 }

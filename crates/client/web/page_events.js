@@ -3,7 +3,7 @@
  * this.
  *
  * @param {object} on
- * @param {() => void} on.networkChanged the network is back, has changed or is lost
+ * @param {() => void} on.networkChanged the network is back or lost
  * @param {(isKept: boolean) => void} on.left `isKept`: the browser may show the page again
  * @param {() => void} on.shownAgain the browser shows a page again that was left with `isKept`
  * @param {() => void} on.hidden timers come late from now on
