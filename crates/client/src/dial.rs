@@ -13,8 +13,8 @@ pub trait Dial: Send + Sync + 'static {
     /// Byte stream to a server. The client adds TLS for `wss` URLs.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Opens a stream to the host and port of this URL. The client drops the future to cancel it,
-    /// 10 s after the start of the attempt at the latest.
+    /// Opens a stream to the host and port of this URL. The client drops the future to cancel it:
+    /// 10 s after the start of the attempt, or when the client is closed.
     ///
     /// # Errors
     /// If the server cannot be reached. The client drops the error and reports

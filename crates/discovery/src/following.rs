@@ -1,4 +1,5 @@
-//! Task that passes the observations of a source through `FlapDamper` to the `Publisher`.
+//! Task that passes the observations of a source through `FlapDamper` to the `Publisher`. `watch`
+//! starts it.
 
 use std::time::{Duration, Instant as StdInstant};
 
