@@ -1,4 +1,5 @@
-//! A bot that sends every message back: signals to their sender, broadcasts to the room.
+//! A bot that sends every message back: signals to their sender, broadcasts to the room. Its
+//! arguments are `[ROOM] [URL]`.
 
 use signaling_client::{Client, Event, Options, State};
 

@@ -21,7 +21,9 @@ pub struct Chatter {
 pub struct Talk {
     /// Number of timed messages: all but the first.
     pub messages: usize,
+    /// Time that 99% of the messages do not exceed; 0 without messages.
     pub p99: Duration,
+    /// Time of the slowest message; 0 without messages.
     pub slowest: Duration,
 }
 
@@ -39,7 +41,8 @@ impl Chatter {
         Self { stop, task: tokio::spawn(talk(from, to, pace, stopped)) }
     }
 
-    /// Stops after the current message. Panics if a message was lost, duplicated or reordered.
+    /// Stops after the current message. Panics if a message was lost, duplicated or reordered, or
+    /// took over 30 s.
     pub async fn stop(self) -> Talk {
         let _ = self.stop.send(());
         let mut times = self.task.await.unwrap();

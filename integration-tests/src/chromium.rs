@@ -50,7 +50,7 @@ struct Profile(TempDir);
 
 impl Chromium {
     /// Starts a browser. Returns `None` without an installed one, and prints that the test is
-    /// skipped.
+    /// skipped; panics then with `CI=true`. Panics if it is not ready within 30 s.
     pub async fn start() -> Option<Self> {
         let program = program(&NAMES, "chromium")?;
         let profile = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ impl Chromium {
         Some(Self { devtools, _service: service, _profile: Profile(profile) })
     }
 
-    /// Opens a page that shares no storage with other pages. Failures show `name`.
+    /// Opens a page that shares no storage with other pages, and loads `url`. Failures show `name`.
     pub async fn open(&self, name: &str, url: &str) -> Page<'_> {
         let context = self.devtools.call(None, "Target.createBrowserContext", json!({})).await;
         let target = json!({ "url": "about:blank", "browserContextId": context["browserContextId"] });

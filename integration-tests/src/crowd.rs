@@ -32,7 +32,7 @@ impl Crowd {
     }
 
     /// Connects `clients` clients to the balancers in turn, and adds them to `rooms` rooms in turn.
-    /// Panics if one gets no seat. Their ids are `PREFIX-N`.
+    /// Panics if one does not become a member. Their ids are `PREFIX-N`, from 0.
     pub async fn join(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
         let balancers = mesh.state().balancers;
         let joining = stream::iter(0..clients).map(|number| {
@@ -78,7 +78,8 @@ impl Crowd {
         self.clients.iter().for_each(RoomClient::assert_no_faults);
     }
 
-    /// Asserts that a broadcast of the text `what` in each room reaches all its other members.
+    /// Asserts that a broadcast of the text `what` in each room reaches all its other members. No
+    /// other clients may be in the rooms.
     pub async fn assert_broadcasts_arrive(&mut self, what: &str) {
         for number in 0..self.rooms {
             let (room, others) = (self.room(number), self.clients.len() / self.rooms - 1);

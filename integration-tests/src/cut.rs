@@ -1,4 +1,5 @@
-//! Relays in front of servers, which hold back selected connections.
+//! Relays in front of servers, which hold back selected connections. Tests of network faults use
+//! them.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -49,7 +50,7 @@ pub struct Relay {
 
 impl Relay {
     /// Starts a relay to the first of these servers (`HOST:PORT`, or a URL without a path) that
-    /// accepts a connection. It holds nothing.
+    /// accepts a connection. Without one it closes its own connections. It holds nothing.
     pub async fn to(targets: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -96,12 +97,12 @@ impl Relay {
         recipient.close().await;
     }
 
-    /// Holds back all connections.
+    /// Holds back all connections, new ones too, in both directions.
     pub fn hold(&self) {
         self.held.send_replace(Held::Everything);
     }
 
-    /// Holds back the lanes of these nodes.
+    /// Holds back the lanes of these nodes, and no other connections.
     pub fn hold_lanes_of(&self, senders: &[&str]) {
         self.held.send_replace(Held::LanesOf(senders.iter().map(ToString::to_string).collect()));
     }

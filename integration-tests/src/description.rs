@@ -8,9 +8,11 @@ const UNCONSTRAINING: [&str; 2] = ["description", "default"];
 /// An OpenAPI document.
 pub struct Description(Value);
 
-/// One method, in upper case, of one path.
+/// One method of one path.
 pub struct Operation<'a> {
+    /// In upper case.
     pub method: String,
+    /// As in the document, with parameters in braces.
     pub path: &'a str,
     object: &'a Value,
 }

@@ -33,6 +33,7 @@ pub struct Drill {
 #[must_use = "a drill proves something only by assertions on its outcome"]
 pub struct Outcome {
     name: &'static str,
+    /// Counts and times of the load generator.
     pub figures: Figures,
 }
 
@@ -104,7 +105,7 @@ impl Outcome {
         self.check(self.figures.effect.counts.moved() > 0, "the fault moved no session")
     }
 
-    /// Asserts that the fault itself took less than `limit`.
+    /// Asserts that the future of the fault took less than `limit`.
     pub fn assert_done_within(&self, limit: Duration) -> &Self {
         self.check(self.figures.fault < limit, &format!("the fault took more than {limit:?}"))
     }

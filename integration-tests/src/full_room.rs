@@ -6,7 +6,7 @@ use crate::{RoomClient, SeatStatus, TestMesh, operator, until_some};
 
 /// A full room and all clients that joined it.
 pub struct FullRoom {
-    /// Seats of the room: the `--room-capacity` of the mesh.
+    /// Number of seats of the room: the `--room-capacity` of the mesh.
     pub capacity: usize,
     /// In the order of their joins.
     clients: Vec<RoomClient>,
@@ -18,7 +18,8 @@ impl FullRoom {
     /// Name of the room.
     pub const NAME: &str = "full";
 
-    /// Has three times as many clients join as the room has seats.
+    /// Has three times as many clients join as the room has seats. Panics unless the first third
+    /// gets the seats.
     pub async fn gather(mesh: &TestMesh, capacity: usize) -> Self {
         let mut clients = Vec::new();
         for number in 0..3 * capacity {
@@ -30,7 +31,8 @@ impl FullRoom {
         Self { capacity, clients, left: 0 }
     }
 
-    /// Has the oldest member leave. Asserts that the first waiting client gets the seat.
+    /// Has the oldest member leave. Asserts that the first waiting client gets the seat. Panics
+    /// without a waiting client: after twice `capacity` calls.
     pub async fn move_up(&mut self) {
         self.clients[self.left].leave(Self::NAME).await;
         self.left += 1;

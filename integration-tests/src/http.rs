@@ -118,7 +118,8 @@ impl Answer {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the error code of a refusal. Panics if the answer is no well-formed refusal.
+    /// Returns the `code` of a refusal, `{"error":{"code","message"}}`. Panics if the body has
+    /// another form.
     pub fn error_code(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
         let body: Value = serde_json::from_str(&self.body).unwrap();
@@ -134,12 +135,12 @@ pub fn host(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, host)| host)
 }
 
-/// Connects to an address or a URL without a path.
+/// Connects to an address or a URL without a path. Panics if no connection is accepted.
 pub async fn connect(address: &str) -> TcpStream {
     TcpStream::connect(host(address)).await.unwrap()
 }
 
-/// Connects from another loopback address of this machine.
+/// Connects from another loopback address of this machine, to `IP:PORT` or a URL without a path.
 pub async fn connect_from(local: [u8; 4], address: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((local, 0).into()).unwrap();
@@ -156,7 +157,8 @@ pub async fn ask(address: &str, request: impl fmt::Display) -> Answer {
     answer
 }
 
-/// Sends bytes and reads the answer, within 15 s. Returns the connection too, which stays open.
+/// Sends bytes and reads the answer. Returns the connection too, which stays open. Panics if the
+/// answer is incomplete after 15 s.
 pub async fn ask_on(mut stream: TcpStream, bytes: &[u8]) -> (Answer, TcpStream) {
     stream.write_all(bytes).await.unwrap();
     let answer = timeout(ANSWER_TIMEOUT, read_answer(&mut stream)).await.expect("no answer in time");
@@ -164,7 +166,7 @@ pub async fn ask_on(mut stream: TcpStream, bytes: &[u8]) -> (Answer, TcpStream) 
 }
 
 /// Sends `bytes`. Returns all bytes up to the end of the connection, and `true` if the connection
-/// ends cleanly.
+/// ends cleanly. Panics if it is open after 15 s.
 pub async fn ask_to_the_end(mut stream: impl AsyncRead + AsyncWrite + Unpin, bytes: &[u8]) -> (Vec<u8>, bool) {
     stream.write_all(bytes).await.unwrap();
     let mut received = Vec::new();
@@ -177,8 +179,8 @@ pub async fn get(internal: &str, path: &str) -> Answer {
     ask(internal, Head::get(path).with("Connection", "close")).await
 }
 
-/// Sends an operator's `POST /admin/PATH` to a server's internal listener. Returns the JSON of the
-/// answer, whose status must be 200.
+/// Sends an operator's `POST /admin/PATH` to a server's internal listener, as [`operator`] does.
+/// Returns the JSON of the answer. Panics unless its status is 200.
 pub async fn admin(internal: &str, path: &str) -> Value {
     let (status, answer) = operator(internal, "POST", path, None).await;
     assert_eq!(status, 200, "{answer}");
@@ -186,7 +188,8 @@ pub async fn admin(internal: &str, path: &str) -> Value {
 }
 
 /// Sends an operator's request for `/admin/PATH` to a server's internal listener. Adds the admin
-/// token, if this process started the mesh. Returns the status and the JSON of the answer.
+/// token, if this process started the mesh. Returns the status and the JSON of the answer; panics
+/// if the body is no JSON.
 pub async fn operator(internal: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
     let head = Head::get(&format!("/admin/{path}")).method(method).with("Connection", "close");
     let head = admin_token(internal).map_or(head.clone(), |token| head.bearer(&token));

@@ -37,7 +37,7 @@ impl KubernetesMesh {
         Self::with_options(|_| {}).await
     }
 
-    /// Starts a mesh with options changed by `change`.
+    /// Starts a mesh with options changed by `change`, as [`TestMesh::with_options`] does.
     pub async fn with_options(change: impl FnOnce(&mut MeshOptions)) -> Self {
         let api = Arc::new(ApiServer::start().await);
         let programs = tempfile::tempdir().unwrap();

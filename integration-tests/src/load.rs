@@ -17,7 +17,7 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Result of a run.
 pub struct Run {
-    /// `true` if the run found no fault of the mesh.
+    /// `true` if the exit code is 0: the run found no fault of the mesh.
     pub is_success: bool,
     /// Report as JSON.
     pub report: Value,

@@ -3,7 +3,8 @@
 use crate::{eventually, get};
 
 /// Returns the sum of all samples of a metric whose labels contain the text `label` (empty: all),
-/// or 0 without any. `internal` is the `http://HOST:PORT` of a server's internal listener.
+/// or 0 without any. `internal` is the `http://HOST:PORT` of a server's internal listener. Panics
+/// if the server does not answer.
 pub async fn metric(internal: &str, name: &str, label: &str) -> f64 {
     let page = get(internal, "/metrics").await.body;
     let samples = page.lines().filter(|line| {

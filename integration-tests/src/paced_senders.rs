@@ -17,7 +17,8 @@ pub struct PacedSenders(JoinSet<()>);
 
 impl PacedSenders {
     /// Connects a client that sends `rate` messages/s, each with `bytes` bytes of data, to another
-    /// client. `ttl_ms` limits their hold time in milliseconds; `None` leaves it to the node.
+    /// client, without ids. `ttl_ms` limits their hold time in milliseconds; `None` leaves it to
+    /// the node. Panics if the server refuses it. A lost socket ends the client.
     pub async fn writes(&mut self, url: &str, id: &str, to: &str, (rate, bytes): (u32, usize), ttl_ms: Option<u64>) {
         let (mut sink, mut stream) = Peer::connect(url, id).await.socket.split();
         let mut message = json!({ "type": "signal", "to": to, "data": "x".repeat(bytes) });
@@ -43,7 +44,7 @@ impl PacedSenders {
         });
     }
 
-    /// Connects a client that reads and discards its input.
+    /// Connects a client that reads and discards its input. Panics if the server refuses it.
     pub async fn listens(&mut self, url: &str, id: &str) {
         let mut peer = Peer::connect(url, id).await;
         self.0.spawn(async move { peer.discard_input().await });

@@ -30,7 +30,10 @@ impl Peer {
         Self::try_connect(url, client_id).await.unwrap()
     }
 
-    /// As [`Peer::connect`], with an error if the server refuses it.
+    /// As [`Peer::connect`].
+    ///
+    /// # Errors
+    /// If the server refuses it.
     pub async fn try_connect(url: &str, client_id: &str) -> Result<Self, Error> {
         Self::open(url, client_id, "").await
     }
@@ -61,7 +64,8 @@ impl Peer {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
-    /// Connects a client over an open stream, with `more` parameters.
+    /// Connects a client over an open stream, with `more` query parameters, `&NAME=VALUE`. Panics
+    /// if the first message is no `welcome`.
     ///
     /// # Errors
     /// If the server refuses it.
@@ -89,7 +93,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         self.socket.send(Message::text(text)).await.unwrap();
     }
 
-    /// Sends a signal. With an `id` the server answers with an `ack` or `error`.
+    /// Sends a signal. With an `id` the server answers with an `ack` or `error`. Panics if the
+    /// socket has ended.
     pub async fn signal(&mut self, to: &str, data: Value, id: Option<u64>) {
         let mut message = json!({ "type": "signal", "to": to, "data": data });
         if let Some(id) = id {
@@ -98,12 +103,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         self.send(&message).await;
     }
 
-    /// Confirms all messages up to number `n`.
+    /// Sends `received` for all messages up to number `n`, as reliable clients do.
     pub async fn received(&mut self, n: u64) {
         self.send(&json!({ "type": "received", "n": n })).await;
     }
 
-    /// Returns `true` if no message arrived before the answer to a `ping`.
+    /// Returns `true` if no message arrived before the answer to a `ping`. Else discards the first.
     pub async fn has_nothing(&mut self) -> bool {
         self.send(&json!({ "type": "ping" })).await;
         self.recv().await["type"] == "pong"
@@ -143,7 +148,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     }
 
     /// Waits until the server sends `goodbye`, with a retry after at most 1 s, and closes the
-    /// socket with this code.
+    /// socket with this code. Discards earlier messages. Panics after 30 s without any.
     pub async fn until_sent_away(&mut self, code: u16) {
         let goodbye = self.recv_type("goodbye").await;
         assert!(goodbye["retry_after_ms"].as_u64().unwrap() <= 1_000, "{goodbye}");
@@ -155,12 +160,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         while let Some(Ok(_)) = self.socket.next().await {}
     }
 
-    /// Sends a close frame with code 1000 and waits until the socket ends.
+    /// Sends a close frame with code 1000 and waits until the socket ends, or is silent for 30 s.
     pub async fn close(self) {
         self.close_with(Some(1000)).await;
     }
 
-    /// Sends a close frame with this code, or without one, and waits until the socket ends.
+    /// As [`Self::close`] with this code; `None`: a close frame without a code.
     pub async fn close_with(mut self, code: Option<u16>) {
         let frame = code.map(|code| CloseFrame { code: code.into(), reason: "".into() });
         let _ = self.socket.close(frame).await;
@@ -168,7 +173,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     }
 }
 
-/// Sends a message from one client to another. It and its ack must be the next messages.
+/// Sends a message from one client to another. Panics unless it and its ack are the next messages,
+/// within 30 s each.
 pub async fn exchange<S: AsyncRead + AsyncWrite + Unpin, T: AsyncRead + AsyncWrite + Unpin>(
     (from, to): (&mut Peer<S>, &mut Peer<T>),
     data: &Value,
@@ -179,7 +185,8 @@ pub async fn exchange<S: AsyncRead + AsyncWrite + Unpin, T: AsyncRead + AsyncWri
     assert_eq!(from.recv().await, json!({ "type": "ack", "id": id }));
 }
 
-/// Sends a message from each client to the next one, over their existing sockets.
+/// Sends a message from each client to the next one, over their existing sockets. Panics if one
+/// does not arrive, or has no ack, within 30 s.
 pub async fn talk(peers: &mut [Peer], what: &str) {
     for from in 0..peers.len() {
         let to = (from + 1) % peers.len();

@@ -41,12 +41,12 @@ impl RawSocket {
         Self::open_with(address, head, b"").await
     }
 
-    /// Sends the head and further bytes in one write. The answer must be an upgrade.
+    /// Sends the head and further bytes in one write. Panics if the answer is no upgrade.
     pub async fn open_with(address: &str, head: &Head, early: &[u8]) -> Self {
         Self::over(connect(address).await, &[head.to_string().as_bytes(), early].concat()).await
     }
 
-    /// Sends a request on an open connection. The answer must be an upgrade.
+    /// Sends a request on an open connection. Panics if the answer is no upgrade.
     pub async fn over(stream: TcpStream, request: &[u8]) -> Self {
         let (answer, stream) = ask_on(stream, request).await;
         assert_eq!(answer.status, 101, "{answer:?}");
@@ -58,7 +58,8 @@ impl RawSocket {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// Returns the first byte and the payload of the next frame. Panics after 15 s without any.
+    /// Returns the first byte and the payload of the next frame. Panics after 15 s without any, or
+    /// at the end of the connection.
     pub async fn frame(&mut self) -> (u8, Vec<u8>) {
         timeout(FRAME_TIMEOUT, self.read_frame()).await.expect("no frame in time")
     }
@@ -87,8 +88,8 @@ impl RawSocket {
         }
     }
 
-    /// Waits for the close frame, and for the end of the connection within 2 s. Returns code and
-    /// reason; 1005 without a code. Discards other frames.
+    /// Waits for the close frame, and returns its code and reason; 1005 without a code. Discards
+    /// other frames. Panics after 15 s without a frame, or if the connection outlives it by 2 s.
     pub async fn closed(&mut self) -> (u16, String) {
         loop {
             let (first, payload) = self.frame().await;
@@ -112,7 +113,7 @@ pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Encodes the start of a masked frame, up to its key.
+/// Encodes the start of a masked frame, up to its key, for a payload of `length` bytes.
 pub fn header(first: u8, length: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     FrameHeader { mask: Some(KEY), ..FrameHeader::default() }.format(length, &mut bytes).unwrap();

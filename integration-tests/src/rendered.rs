@@ -24,6 +24,7 @@ pub fn repository() -> &'static Path {
 pub struct Rendered {
     /// Path of the folder, relative to the repository.
     pub folder: &'static str,
+    /// Manifests, in the order of `kubectl kustomize`.
     pub objects: Vec<Value>,
 }
 

@@ -43,7 +43,8 @@ impl RoomClient {
         Self::of(Peer::connect(url, id).await, 0)
     }
 
-    /// Drops the socket without a close frame, and resumes the session with another one.
+    /// Drops the socket without a close frame, and connects again with the resume token and an
+    /// empty record. [`Self::resumed`] is `false` if the session was over. Panics if refused.
     pub async fn resume(self, url: &str) -> Self {
         let (id, resume, last_request) = (self.id.clone(), self.resume.clone(), self.last_request);
         drop(self);
@@ -88,7 +89,7 @@ impl RoomClient {
         assert_eq!(self.seen().faults().collect::<Vec<_>>(), [""; 0]);
     }
 
-    /// Sends a request with a new `id`, and returns its `ack` or `error`.
+    /// Sends a request with a new `id`, and returns its `ack` or `error`. Panics after 10 s.
     pub async fn ask(&mut self, mut request: Value) -> Value {
         self.last_request += 1;
         let id = self.last_request;
@@ -98,7 +99,7 @@ impl RoomClient {
         self.seen().answer_by_request[&id].clone()
     }
 
-    /// Joins a room and returns the seat. Panics if the server refuses.
+    /// Joins a room with its id as `data.name`. Returns the seat. Panics if the server refuses.
     pub async fn join(&mut self, room: &str) -> SeatStatus {
         let answer = self.ask(join(room, &self.id)).await;
         assert_eq!(answer["type"], "ack", "{} joins {room}: {answer}", self.id);
@@ -123,8 +124,8 @@ impl RoomClient {
         answer["delivered"].as_u64().unwrap_or_else(|| panic!("{} broadcasts to {room}: {answer}", self.id))
     }
 
-    /// Requests the page of members after the client `after` (`None`: the first page), and returns
-    /// the `joined` message.
+    /// Requests the page of members after the client `after` (`None`: the first page). Returns the
+    /// next `joined` message. Panics after 10 s without one, as after a refusal.
     pub async fn members(&mut self, room: &str, after: Option<&str>) -> Value {
         let before = self.seen().states.len();
         let mut request = json!({ "type": "members", "room": room });
@@ -136,7 +137,7 @@ impl RoomClient {
         self.seen().states[before].clone()
     }
 
-    /// Closes cleanly: the session ends at once.
+    /// Closes with code 1000: the session ends at once. Panics if the socket lasts 10 s longer.
     pub async fn close(mut self) {
         let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
         let _ = self.outbox.send(Message::Close(Some(frame))).await;

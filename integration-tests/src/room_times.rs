@@ -16,6 +16,7 @@ pub struct RoomTimes {
 }
 
 impl RoomTimes {
+    /// Refreshes each second; 2 s of seat grace and of resume time.
     pub const SHORT: Self = Self {
         presence_refresh: Duration::from_secs(1),
         seat_grace: Duration::from_secs(2),
@@ -32,7 +33,7 @@ impl RoomTimes {
         ]
     }
 
-    /// Returns the maximum time that a seat without refreshes stays in its room: it expires after
+    /// Returns the maximum time that a seat without refreshes stays in its room. It expires after
     /// 2.25 intervals, and the next refresh of another seat removes it.
     pub fn max_seat_without_refresh(&self) -> Duration {
         self.presence_refresh * 2 + self.presence_refresh / 4 + self.presence_refresh

@@ -25,12 +25,13 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Creates a certificate that is valid for 2 days.
+    /// Creates a certificate that is valid for 2 days, as `NAME.pem` and `NAME.key`.
     pub fn new(folder: &Path, name: &str) -> Self {
         Self::lasting(folder, name, 2)
     }
 
-    /// Creates a certificate that expires after `days` days.
+    /// Creates a certificate that expires after `days` days, as `NAME.pem` and `NAME.key`. Panics
+    /// without an installed openssl.
     pub fn lasting(folder: &Path, name: &str, days: u32) -> Self {
         let (path, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
         let made = Command::new("openssl")
@@ -69,12 +70,12 @@ impl Certificate {
             .with_no_client_auth()
     }
 
-    /// Completes a TLS handshake with a server, `HOST:PORT` or a URL, that must present this
-    /// certificate. Offers the protocols `alpn`; empty: none.
+    /// Completes a TLS handshake with a server, `IP:PORT` or a URL without a path, that must
+    /// present this certificate. Offers the protocols `alpn`; empty: none.
     ///
     /// # Errors
-    /// If the server presents another certificate, accepts none of the protocols or closes the
-    /// connection.
+    /// If the server does not accept the connection, presents another certificate, accepts none of
+    /// the protocols, or closes the connection.
     pub async fn connect(&self, address: &str, alpn: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
         let mut config = self.trusted();
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();

@@ -34,7 +34,7 @@ pub fn ask_for_tokens(options: &mut MeshOptions, signer: &Signer) {
     options.balancer_args.extend(flags);
 }
 
-/// Returns the path of the key file of such a mesh.
+/// Returns the path of the key file of a mesh in the folder `dir` that requires tokens.
 pub fn key_file(dir: &Path) -> PathBuf {
     dir.join("token.keys")
 }

@@ -18,7 +18,7 @@ pub async fn until_some<T>(what: &str, check: impl AsyncFnMut() -> Option<T>) ->
     within(TIMEOUT, what, check).await
 }
 
-/// Calls `check` until it returns a value. Panics after `limit`.
+/// Calls `check` until it returns a value, and returns the value. Panics after `limit`.
 pub async fn within<T>(limit: Duration, what: &str, check: impl AsyncFnMut() -> Option<T>) -> T {
     let found = try_within(limit, check).await;
     found.unwrap_or_else(|| panic!("waited {limit:?} in vain for {what}"))
@@ -36,7 +36,7 @@ pub async fn try_within<T>(limit: Duration, mut check: impl AsyncFnMut() -> Opti
     }
 }
 
-/// Asserts that a condition holds at each check for all of `time`.
+/// Asserts that a condition holds at each check, every 20 ms, for all of `time`.
 pub async fn stays(what: &str, time: Duration, mut holds: impl AsyncFnMut() -> bool) {
     let start = Instant::now();
     while start.elapsed() < time {

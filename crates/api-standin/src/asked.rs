@@ -13,7 +13,7 @@ pub struct Asked {
     /// The namespace; empty means all, or none for a request without a resource.
     pub namespace: String,
     /// The required right in the form of [`rights`]: `list discovery.k8s.io/endpointslices`. For a
-    /// request without a resource, the verb, `/` and the path.
+    /// request without a resource, the verb, a space, `/` and the path: `GET //version`.
     pub right: String,
 }
 
@@ -41,8 +41,8 @@ impl Asked {
     }
 }
 
-/// Returns all rights that the Roles among these manifests grant, as `VERB GROUP/RESOURCE`. Panics
-/// without a Role, with a ClusterRole, or on a rule with further fields.
+/// Returns all rights that the Roles among these manifests grant, as `VERB GROUP/RESOURCE`, in any
+/// namespace. Panics without a Role, with a ClusterRole, or on a rule with further fields.
 pub fn rights(objects: &[Value]) -> BTreeSet<String> {
     let roles: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Role").collect();
     assert!(!roles.is_empty(), "no Role");

@@ -1,7 +1,7 @@
 //! Failures of lists and watches. Tests set them by [`ApiServer::fails`](crate::ApiServer::fails).
 
-/// One kind of failure. Lists support only `Status` and `Hang`, and panic on the others. `Status`
-/// and `Hang` do not affect open watches.
+/// One kind of failure. Lists support only `Status` and `Hang`, and break their connection on the
+/// others. `Status` and `Hang` do not affect open watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// An answer with this HTTP status (100 to 999), and a `Status` object.
@@ -13,7 +13,7 @@ pub enum Fault {
     Silent,
     /// A watch that ends in good order as soon as it has begun. Open watches end too.
     EndsAtOnce,
-    /// A watch that ends in good order within a line. Open ones do so at their next event.
+    /// A watch that ends in good order within the line of its next event. Open ones do so too.
     Truncated,
     /// A watch whose connection breaks in the middle of a line. Open watches break at once.
     Cut,

@@ -6,7 +6,8 @@
 //! in RBAC terms ([`Asked`]). It answers a wrong token with 401 and any other path with 404, like a
 //! server without the resource.
 //!
-//! It is for tests only: it panics on invalid use.
+//! It is for tests only: it panics on invalid use, such as outside of a Tokio runtime. A watch
+//! without `resourceVersion` or `timeoutSeconds` breaks its connection.
 //!
 //! | module | responsibility |
 //! |---|---|
@@ -86,7 +87,7 @@ impl ApiServer {
         self.serving = None;
     }
 
-    /// Accepts connections again on the same port. Objects and versions are kept.
+    /// Accepts connections again on the same port. Objects, versions and faults are kept.
     pub fn comes_back(&mut self) {
         let socket = socket();
         socket.bind(self.address).unwrap();
@@ -94,7 +95,7 @@ impl ApiServer {
         self.serving = Some(AbortOnDropHandle::new(tokio::spawn(serving)));
     }
 
-    /// Writes a kubeconfig for this server, with the right token.
+    /// Writes a kubeconfig for this server, with the right token. Panics if `path` is not writable.
     pub fn write_kubeconfig(&self, path: &Path) {
         // JSON is valid YAML.
         let config = json!({
@@ -118,17 +119,18 @@ impl ApiServer {
         self.shared.send_modify(|state| state.store.delete(namespace, name));
     }
 
-    /// Makes all later requests fail, and open watches as the [`Fault`] describes.
+    /// Makes all later lists and watches fail, and open watches as the [`Fault`] describes.
+    /// Replaces an earlier fault.
     pub fn fails(&self, fault: Fault) {
         self.shared.send_modify(|state| (state.list_fault, state.watch_fault) = (Some(fault), Some(fault)));
     }
 
-    /// Makes watches fail, as [`Self::fails`] does. Lists succeed.
+    /// Makes watches fail, as [`Self::fails`] does. Lists succeed from now on.
     pub fn watches_fail(&self, fault: Fault) {
         self.shared.send_modify(|state| (state.list_fault, state.watch_fault) = (None, Some(fault)));
     }
 
-    /// Ends all failures.
+    /// Ends all failures, except hanging requests and silent watches that have begun.
     pub fn recovers(&self) {
         self.shared.send_modify(|state| (state.list_fault, state.watch_fault) = (None, None));
     }
@@ -150,7 +152,7 @@ impl ApiServer {
         self.shared.send_modify(|state| state.store = Store::default());
     }
 
-    /// Returns all requests since the start, also refused ones, the oldest first.
+    /// Returns all requests since [`Self::start`], also refused ones, the oldest first.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.borrow().asked.clone()
     }

@@ -63,7 +63,7 @@ pub struct Slice {
     pub namespace: String,
     /// The name of the service.
     pub service: String,
-    /// The TCP port of each pod, named `internal` in the service.
+    /// The TCP port of each pod, which the slice names `internal`.
     pub port: u16,
     /// The pods; empty for a slice without endpoints.
     pub pods: Vec<Pod>,

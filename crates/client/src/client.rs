@@ -20,9 +20,9 @@ use crate::saved::SavedSession;
 /// Maximum queued events; [`Events`] describes a full queue.
 const MAX_EVENTS: usize = 1024;
 
-/// A client of the mesh: a handle, cheap to clone. It reconnects until [`Client::close`],
-/// [`Client::detach`], a final close by the server, or until all handles and [`Events`] are
-/// dropped.
+/// A client of the mesh: a handle, cheap to clone. Its methods return at once. It reconnects until
+/// [`Client::close`], [`Client::detach`], a final close or refusal by the server, or until all
+/// handles and [`Events`] are dropped.
 #[derive(Debug, Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Inner {
     core: Mutex<Guarded>,
-    /// Signals new effects or an earlier deadline.
+    /// Signals new effects, an earlier deadline, or `is_abandoned` to the driver.
     pub(crate) changed: Notify,
     /// Time of creation, the origin of [`Ms`].
     epoch: Instant,
@@ -63,7 +63,7 @@ pub(crate) struct Guarded {
     /// Senders to the [`Receipt`]s of requests without an outcome.
     pub(crate) outcomes: HashMap<Ticket, oneshot::Sender<Outcome>>,
     random: StdRng,
-    /// `true` once all handles are dropped.
+    /// `true` once all handles and [`Events`] are dropped. The driver then closes the core.
     pub(crate) is_abandoned: bool,
 }
 
@@ -99,10 +99,10 @@ impl Drop for Shared {
 }
 
 impl Client {
-    /// Starts a client. It connects at once, and reconnects after each loss.
+    /// Starts a client as a task. It connects at once, and reconnects after each loss.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Outside of a tokio runtime. The task needs its timers and I/O.
     #[must_use]
     pub fn connect(options: Options) -> (Self, Events) {
         Self::connect_by(options, Tcp)
@@ -129,13 +129,13 @@ impl Client {
         (Self { shared: Arc::clone(&shared) }, Events { events, _shared: shared })
     }
 
-    /// Sends `data` to another client. Messages to one client arrive in the order sent.
-    /// The [`Receipt`] resolves once the message was delivered. The client sends the message, and
-    /// retransmits it after a lost connection, even if the receipt is dropped.
+    /// Sends `data` to another client. Messages to one client arrive in the order sent. The
+    /// [`Receipt`] resolves once the message was delivered, or to an error. The client sends the
+    /// message, and retransmits it after a lost connection, even if the receipt is dropped.
     ///
     /// # Errors
-    /// If the queue is full, the message is too large, `to` is no client id, `data` is no JSON, or
-    /// the client is closed. Nothing was sent then.
+    /// If the queue is full, the message is too large, `to` is no client id, `data` has no JSON
+    /// form, or the client is closed. Nothing was sent then.
     pub fn signal<T: Serialize + ?Sized>(&self, to: &str, data: &T) -> Result<Receipt, SendError> {
         self.request(Request::Signal { to: to.to_owned(), data: to_json(data)?, ttl_ms: None })
     }
@@ -155,18 +155,20 @@ impl Client {
         self.request(Request::Signal { to: to.to_owned(), data: to_json(data)?, ttl_ms })
     }
 
-    /// Joins a room and shows `data` to its members: at most 4 KiB, or the mesh refuses the join.
-    /// `None` shows nothing, or keeps a member's present data. The state of the room arrives as
-    /// [`Event::Joined`] or [`Event::Waiting`]. In a new session the client rejoins its rooms.
+    /// Joins a room or its waiting queue, and shows `data` to the members. The mesh refuses more
+    /// than 4 KiB, or 64 KiB in all rooms. `None` shows nothing, or keeps a member's present data.
+    /// [`Event::Joined`] or [`Event::Waiting`] has the state of the room. In a new session the
+    /// client rejoins its rooms.
     ///
     /// # Errors
-    /// As [`Client::signal`], for the name of the room; also if the client is in 256 rooms.
+    /// As [`Client::signal`], for the name of the room; also if the client is in 256 other rooms.
     pub fn join<T: Serialize>(&self, room: &str, data: Option<&T>) -> Result<Receipt, SendError> {
         let data = data.map(to_json).transpose()?;
         self.request(Request::Join { room: room.to_owned(), data })
     }
 
-    /// Leaves a room or its waiting queue. The client no longer rejoins it.
+    /// Leaves a room or its waiting queue. Once the mesh has done so, the client no longer rejoins
+    /// it.
     ///
     /// # Errors
     /// As [`Client::signal`], for the name of the room.
@@ -174,8 +176,8 @@ impl Client {
         self.request(Request::Leave { room: room.to_owned() })
     }
 
-    /// Sends `data` to all other members of a room of the client. The receipt has the number of
-    /// members that received it.
+    /// Sends `data` to all other members of a room of the client. The receipt resolves once the
+    /// outcome for each is known, to the number of members that received it.
     ///
     /// # Errors
     /// As [`Client::signal`], for the name of the room.
@@ -184,7 +186,8 @@ impl Client {
     }
 
     /// Requests the members of a room, at most 500 per page: those after the client `after`, or the
-    /// first ones. The answer is an [`Event::Joined`], or an [`Event::Problem`] for a refusal.
+    /// first ones. The answer is an [`Event::Joined`], or an [`Event::Problem`] for a refusal. If
+    /// the connection is lost first, there is none.
     ///
     /// # Errors
     /// If there is no connection now, a name is invalid, or the client is closed.
@@ -192,7 +195,8 @@ impl Client {
         self.change(|guarded, _| guarded.core.members(room, after))
     }
 
-    /// Requests fresh ICE servers. The answer is an [`Event::IceServers`].
+    /// Requests fresh ICE servers. The answer is an [`Event::IceServers`], or an [`Event::Problem`]
+    /// for a refusal. If the connection is lost first, there is none.
     ///
     /// # Errors
     /// If there is no connection now, or the client is closed.
@@ -201,20 +205,22 @@ impl Client {
     }
 
     /// Reports that the network is back or has changed. Shortens a wait to at most 1 s, unless the
-    /// server asked for it, and checks an open socket with a ping.
+    /// server asked for it or closed with 1008. Checks an open socket with a ping.
     pub fn network_changed(&self) {
         self.change(|guarded, at| guarded.core.network_changed(at));
     }
 
     /// Closes the client and ends its session. Without a connection the mesh keeps the session
-    /// until it expires, by default 30 s after the loss. Requests without an outcome get
-    /// [`RequestError::Closed`](crate::RequestError::Closed).
+    /// until it expires, by default 30 s after the loss. Queued requests are dropped. Requests
+    /// without an outcome get [`RequestError::Closed`](crate::RequestError::Closed).
     pub fn close(&self) {
         self.change(|guarded, _| guarded.core.close());
     }
 
     /// Closes the client without ending its session, and returns the session for another process;
     /// `None` if the client is closed. Queued [`Events`] count as delivered, so read all of them.
+    /// Receipts resolve to [`RequestError::Closed`](crate::RequestError::Closed), although the
+    /// other process sends their requests.
     #[must_use]
     pub fn detach(&self) -> Option<SavedSession> {
         self.change(|guarded, _| guarded.core.detach())
@@ -239,13 +245,14 @@ impl Client {
 }
 
 impl Events {
-    /// Returns the next event; `None` once the client is closed and all events were taken.
+    /// Waits for the next event; `None` once the client is closed and all events were taken. A
+    /// dropped future loses no event.
     pub async fn next(&mut self) -> Option<Event> {
         self.events.recv().await
     }
 
-    /// Waits until the client is connected and discards other events. Returns `None` if it closes
-    /// first.
+    /// Waits for the next [`State::Connected`] and discards the events before it. Returns `None` if
+    /// the client closes first.
     pub async fn connected(&mut self) -> Option<crate::event::Welcome> {
         loop {
             if let Event::State(State::Connected(welcome)) = self.next().await? {

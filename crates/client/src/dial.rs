@@ -13,10 +13,12 @@ pub trait Dial: Send + Sync + 'static {
     /// Byte stream to a server. The client adds TLS for `wss` URLs.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Opens a stream to the server of this URL. The client cancels by dropping the future.
+    /// Opens a stream to the host and port of this URL. The client drops the future to cancel it:
+    /// 10 s after the start of the attempt, or when the client is closed.
     ///
     /// # Errors
-    /// If the server cannot be reached.
+    /// If the server cannot be reached. The client drops the error and reports
+    /// [`Fault::Unreachable`](crate::Fault::Unreachable).
     fn dial(&self, url: &Uri) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 

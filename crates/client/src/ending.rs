@@ -12,18 +12,19 @@ const TOO_MANY: u16 = 429;
 /// Reason for the end of a connection, or for a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// The socket was closed with this code; 1006 if it ended without a close frame.
+    /// The socket was closed, or ended.
     Closed {
-        /// WebSocket close code; PROTOCOL.md lists the codes of the mesh.
+        /// WebSocket close code; PROTOCOL.md lists the codes of the mesh. 1005: the close frame has
+        /// no code. 1006: the socket ended without a close frame.
         code: u16,
         /// Text of the server; empty if it gave none.
         reason: String,
     },
-    /// The server answered the upgrade with another HTTP status.
+    /// The server answered the upgrade with an HTTP status other than 101.
     Refused {
         /// HTTP status.
         status: u16,
-        /// Body of the answer, at most 200 characters.
+        /// Body of the answer, cut after 200 characters; empty if it has none.
         reason: String,
     },
     /// The client itself dropped the connection or ended the attempt.
@@ -33,13 +34,13 @@ pub enum Ending {
 /// Reason for which the client itself dropped a connection or ended an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// No connection to the address, or no HTTP answer.
+    /// No connection to the address, no TLS, or no valid HTTP answer.
     Unreachable,
     /// No `welcome` came within 10 s.
     NoWelcome,
     /// Nothing came within 5 s of a `ping`.
     Silent,
-    /// The server broke the protocol.
+    /// The server broke the protocol, or its message exceeds 4 MiB.
     ProtocolError,
     /// The callback for tokens failed, or took more than 30 s.
     NoToken,

@@ -20,7 +20,8 @@ pub enum Event {
     Signal(Signal),
     /// A message to a room, from another member.
     Broadcast(Broadcast),
-    /// The state of a room, after a join, as a page of `members`, or because changes were missed.
+    /// The state of a room: after a join, a resume, the waiting queue or missed changes, or as a
+    /// page of `members`.
     Joined(Joined),
     /// The room is full, and the client is in its waiting queue. Sent again when its position
     /// changes, at most once a second.
@@ -33,7 +34,7 @@ pub enum Event {
         queue_length: u64,
     },
     /// Members other than the client itself joined or left a room. One event combines the changes
-    /// of 0.2 s.
+    /// of at least 0.2 s, with only the last one of each member.
     MembersChanged {
         /// Name of the room.
         room: String,
@@ -44,12 +45,13 @@ pub enum Event {
         /// Departed members.
         left: Vec<DepartedMember>,
     },
-    /// The client left a room or was removed, or its rejoin after a lost session failed.
+    /// The client has no seat in a room, as answer to `leave`, because it was removed, or because
+    /// its rejoin after a lost session failed.
     Left {
         /// Name of the room.
         room: String,
-        /// `left` (by the client), `expired` (silent for too long), or the error code of the rejoin
-        /// that failed.
+        /// `left` (by the client), `expired`, or the error code of the rejoin that failed. Expired:
+        /// the client was silent for too long, or a refused `leave` was carried out late.
         reason: String,
     },
     /// The ICE servers, as answer to [`Client::ice_servers`](crate::Client::ice_servers).
@@ -60,22 +62,23 @@ pub enum Event {
         /// Id of that node.
         node: String,
     },
-    /// The server refused a message without an `id`: a renewed token, or a request of members or
-    /// ICE servers.
+    /// The server refused a message without an `id`: mostly a renewed token, or a request of
+    /// members or ICE servers.
     Problem(Refusal),
 }
 
 /// The state of the connection.
 #[derive(Debug, Clone)]
 pub enum State {
-    /// The client is connecting to a server.
+    /// An attempt to connect has begun. It may call the token source first.
     Connecting {
         /// Index of the URL, from 0, in the list of [`Options::new`](crate::Options::new).
         url: usize,
     },
     /// The client is connected and sends requests.
     Connected(Welcome),
-    /// The connection was lost or an attempt failed. The client will try again.
+    /// The connection was lost or an attempt failed. The client will try again. Sent again if
+    /// [`Client::network_changed`](crate::Client::network_changed) shortens the wait.
     Waiting {
         /// Time until the next attempt.
         retry_in: Duration,
@@ -162,7 +165,7 @@ pub struct Joined {
     pub capacity: Option<u64>,
     /// Number of members of the whole room, without its waiting queue.
     pub count: u64,
-    /// Members, oldest first, at most 500.
+    /// Members, oldest first, at most 500, and fewer if their data is large.
     pub members: Vec<Member>,
     /// `true` if more members follow; [`Client::members`](crate::Client::members) requests them.
     pub more: bool,
@@ -176,7 +179,7 @@ pub struct Joined {
 pub struct Member {
     /// Id of the client.
     pub client_id: String,
-    /// Data that the member gave for this room, as JSON text. `None`: it gave none.
+    /// Data that the member gave for this room, as JSON text. `None`: it gave none, or `null`.
     #[serde(default)]
     pub data: Option<Box<RawValue>>,
 }
@@ -186,6 +189,7 @@ pub struct Member {
 pub struct DepartedMember {
     /// Id of the client.
     pub client_id: String,
-    /// `left` (by itself) or `expired` (silent for too long).
+    /// `left` (by itself), or `expired` (silent for too long, or removed late after a refused
+    /// `leave`).
     pub reason: String,
 }

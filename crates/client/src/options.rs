@@ -33,8 +33,9 @@ impl Token {
         Self { text: text.into(), valid_for: None }
     }
 
-    /// Sets the validity, from the return of the callback on. The client renews the token 30 s
-    /// before its end, or a tenth of the validity if that is less.
+    /// Sets the validity, from the return of the callback on. From 30 s before its end, or a tenth
+    /// of the validity if that is less, the client uses the token for no new connection. An open
+    /// connection then gets a new one.
     #[must_use]
     pub fn valid_for(self, time: Duration) -> Self {
         Self { valid_for: Some(time), ..self }
@@ -47,7 +48,8 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Error of a token source. It is logged, and the source is called again later.
+/// Error of a token source, logged at the level debug. An attempt to connect then fails, and a
+/// renewal on an open connection is repeated after 30 s.
 pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
 type TokenFuture = Pin<Box<dyn Future<Output = Result<Token, TokenError>> + Send>>;
 /// Callback that returns a new token.
@@ -56,11 +58,11 @@ pub(crate) type TokenSource = Arc<dyn Fn() -> TokenFuture + Send + Sync>;
 /// Limits on the requests of a client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Maximum queued requests.
+    /// Maximum queued requests, not counting sent ones.
     pub(crate) queue: usize,
-    /// Maximum size of queued requests, in bytes.
+    /// Maximum size of queued requests, in bytes, not counting sent ones.
     pub(crate) queue_bytes: usize,
-    /// Time limit of a request until its outcome.
+    /// Time limit of a request from its acceptance until its outcome.
     pub(crate) timeout: Ms,
 }
 
@@ -94,7 +96,7 @@ pub enum OptionsError {
     /// The list of URLs is empty.
     #[error("no URL is given")]
     NoUrl,
-    /// A URL is not one of a WebSocket server.
+    /// A URL is not one of a WebSocket server, or is `wss://` without the feature `rustls`.
     #[error("{url:?} is no URL like ws://HOST:PORT or wss://HOST: {why}")]
     Url {
         /// The URL as given.
@@ -107,10 +109,11 @@ pub enum OptionsError {
 impl Options {
     /// Creates options for a client with this id, with default limits and without tokens.
     /// The URLs name balancers (`ws://HOST:PORT`, or `wss://HOST` with the feature `rustls`). They
-    /// are tried in this order, the next one after each failure. A path replaces `/v1/connect`.
+    /// are tried in this order, the next one after each failure or loss, and then from the first. A
+    /// path other than `/` replaces `/v1/connect`. A query is kept.
     ///
     /// # Errors
-    /// If the id or a URL is invalid.
+    /// If the id or a URL is invalid, or there is no URL.
     pub fn new<U: AsRef<str>>(client_id: &str, urls: impl IntoIterator<Item = U>) -> Result<Self, OptionsError> {
         let client_id = ClientId::new(client_id)?;
         let urls = urls.into_iter().map(|url| endpoint(url.as_ref(), &client_id)).collect::<Result<Vec<_>, _>>()?;
@@ -128,9 +131,9 @@ impl Options {
         })
     }
 
-    /// Sets the source of tokens. It is called before the first attempt, before a token expires,
-    /// and after a server rejected a token that was used before. Its time limit is 30 s. The
-    /// client closes if a server rejects a new token.
+    /// Sets the source of tokens. It is called before the first attempt, when a token is due for
+    /// renewal, and before an attempt after a rejection. After 30 s the call counts as failed. The
+    /// client closes if a server rejects a token at the first attempt that presents it.
     #[must_use]
     pub fn tokens<F, T>(mut self, source: F) -> Self
     where
@@ -142,24 +145,27 @@ impl Options {
     }
 
     /// Sets the maximum number and bytes of queued requests, 256 and 1 MiB by default. Further
-    /// requests are refused with [`SendError::QueueFull`](crate::SendError::QueueFull). A request
-    /// that need not wait for answers to others is accepted at any size of the queue.
+    /// requests are refused with [`SendError::QueueFull`](crate::SendError::QueueFull). Requests
+    /// that were sent do not count. An empty queue takes one request beyond the limits, unless 128
+    /// sent requests, or 128 KiB of them, have no answer.
     #[must_use]
     pub fn queue(mut self, requests: usize, bytes: usize) -> Self {
         (self.limits.queue, self.limits.queue_bytes) = (requests, bytes);
         self
     }
 
-    /// Sets the time limit of a request, including time without a connection; 60 s by default. With
-    /// its default hold time the mesh gives a message up after about 23 s. A shorter limit makes
-    /// sense only if the application does not need the answer later.
+    /// Sets the time limit of a request, including time without a connection; 60 s by default, in
+    /// whole ms. At the limit the receipt resolves to
+    /// [`RequestError::Expired`](crate::RequestError::Expired). With its default hold time the mesh
+    /// gives a message up after about 23 s.
     #[must_use]
     pub fn request_timeout(mut self, time: Duration) -> Self {
         self.limits.timeout = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self
     }
 
-    /// Resumes the session of another process. A session of another client id is ignored.
+    /// Resumes the session of another process. A session of another client id is ignored. If the
+    /// mesh has ended the session, a new one gets its requests and rooms.
     #[must_use]
     pub fn session(mut self, session: SavedSession) -> Self {
         self.session = (session.client_id == self.client_id.as_str()).then_some(session);
@@ -174,8 +180,8 @@ impl Options {
         self
     }
 
-    /// Sets the TLS configuration for `wss`: private certificate authorities and client
-    /// certificates.
+    /// Sets the TLS configuration for `wss`, such as private certificate authorities and client
+    /// certificates. By default the client trusts the public authorities of `webpki-roots`.
     #[cfg(feature = "rustls")]
     #[must_use]
     pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
@@ -195,7 +201,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Returns the URL of the handshake without the parts that differ per attempt.
+/// Returns the URL of the handshake. Tokens, which differ per attempt, are headers.
 fn endpoint(url: &str, client_id: &ClientId) -> Result<Uri, OptionsError> {
     let bad = |why: String| OptionsError::Url { url: url.to_owned(), why };
     let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| bad(error.to_string()))?;

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::core::Outcome;
 
 /// Future of a request's outcome. `Ok` has a [`Delivered`]: the request was carried out. Dropping
-/// the future does not cancel the request.
+/// the future does not cancel the request. A poll after the outcome panics.
 ///
 /// # Errors
 /// Resolves to a [`RequestError`] if the mesh refused the request, no answer came in time, or the
@@ -29,22 +29,22 @@ impl Future for Receipt {
     }
 }
 
-/// A request was carried out. If it was a signal, the recipient's application has it, or the socket
-/// of a recipient without an SDK.
+/// A request was carried out. If it was a signal, the recipient's SDK has confirmed it, or the
+/// socket of a recipient without an SDK has taken it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delivered {
     /// Number of members, without the sender, that received a broadcast; `None` for other requests.
     pub members: Option<u64>,
 }
 
-/// Error answer of a server to a request, or to a renewed token.
+/// Error answer of a server to a request, a renewed token, or another message of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Error code: the text of an [`ErrorCode`], or a code that a later release adds.
     pub code: String,
     /// Explanation of the server, as text.
     pub message: String,
-    /// Time after which a retry can succeed; `None` if the server gave none.
+    /// Time after which a retry can succeed; `None` if the server gave none: a wait may not help.
     pub retry_after: Option<Duration>,
 }
 
@@ -71,7 +71,8 @@ pub enum RequestError {
         /// connection or for answers to earlier requests, and is dropped.
         sent: bool,
     },
-    /// The client was closed first. A request that was sent may have been delivered.
+    /// The client was closed or detached first. A request that was sent may have been delivered.
+    /// After [`Client::detach`](crate::Client::detach) the saved session still contains it.
     #[error("the client is closed; its last state event has the reason")]
     Closed,
 }
@@ -85,7 +86,7 @@ pub enum SendError {
     #[error("the queue is full: wait for outcomes of earlier requests")]
     QueueFull,
     /// The message is too large: the server would close the socket. The limit is that of the latest
-    /// `welcome`, 64 KiB before the first one.
+    /// [`Welcome`](crate::Welcome), 64 KiB before the first one.
     #[error("the message has {bytes} bytes, the server accepts at most {max}")]
     TooLarge {
         /// Size of the whole message as JSON text, not only of its data, in bytes.
@@ -108,8 +109,9 @@ pub enum SendError {
     /// [`Client::ice_servers`](crate::Client::ice_servers) alone: other requests are queued.
     #[error("not connected")]
     NotConnected,
-    /// The client is in at least 256 rooms already. Rooms in which it waits, and rooms of joins
-    /// without an answer, count too. Error of [`Client::join`](crate::Client::join) alone.
+    /// The client is in at least 256 rooms already, not counting the room to join. Rooms in which
+    /// it waits, and rooms of joins without an answer, count too. Error of
+    /// [`Client::join`](crate::Client::join) alone.
     #[error("the client is in the maximum number of rooms")]
     TooManyRooms,
     /// The client is closed.

@@ -3,7 +3,7 @@
 use crate::core::Ms;
 
 /// Maximum wait before the first attempt after a loss. Each further maximum is twice the last one,
-/// or twice the time since the loss if that is less.
+/// or twice the time since the loss if that is less, but never below this.
 pub(crate) const FIRST_BACKOFF: Ms = 1_000;
 /// Maximum wait that a client chooses itself.
 pub(crate) const MAX_BACKOFF: Ms = 30_000;
@@ -16,7 +16,8 @@ pub(crate) const STABLE_AFTER: Ms = 10_000;
 
 /// Time limit from the opening of a connection to `welcome`.
 pub(crate) const WELCOME_TIMEOUT: Ms = 10_000;
-/// Time limit of the token callback, which may call a server of its own.
+/// Time limit of the token callback, which may call a server of its own. A failed renewal is
+/// repeated after this time too.
 pub(crate) const TOKEN_TIMEOUT: Ms = 30_000;
 /// Time between renewal and expiry of a token; a tenth of its validity if that is less.
 pub(crate) const RENEW_BEFORE: Ms = 30_000;
@@ -36,10 +37,10 @@ pub(crate) const MAX_UNACKNOWLEDGED: u64 = 64;
 pub(crate) const NAME_LIFETIME: Ms = 17 * 60 * 1_000;
 /// Maximum names kept. At 500 messages/s they last about 2 minutes, enough for the default times.
 pub(crate) const MAX_NAMES: usize = 65_536;
-/// Maximum names in a saved session: more than the messages that a node sends without a `received`.
+/// Maximum names in a saved session: as many messages as a server sends without a `received`.
 pub(crate) const MAX_SAVED_NAMES: usize = 4_096;
 
-/// Maximum requests without an answer, equal to the mesh's limit per client.
+/// Maximum requests without an answer, as PROTOCOL.md requires. A server keeps twice as many.
 pub(crate) const MAX_UNANSWERED: usize = 128;
 /// Size of unanswered requests, in bytes, at which no further request is sent.
 pub(crate) const MAX_UNANSWERED_BYTES: usize = 128 * 1024;

@@ -7,8 +7,9 @@ use crate::core::Rooms;
 
 /// State that continues a session: the token that proves it, requests without an answer, and
 /// messages already delivered. [`Client::detach`](crate::Client::detach) creates it. It is
-/// serialisable, and valid as long as the mesh keeps a session without a socket (30 s by default).
-/// Use it once, for the same client. Keep it secret.
+/// serialisable. The mesh keeps a session without a socket for 30 s by default. The next client
+/// sends the requests and does not report their outcomes. Use it once, for the same client. Keep
+/// it secret.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedSession {
     pub(crate) client_id: String,
@@ -22,7 +23,7 @@ pub struct SavedSession {
     pub(crate) queued: Vec<Box<RawValue>>,
     /// Rooms to rejoin in a new session.
     pub(crate) rooms: Rooms,
-    /// Names of the latest received messages, for deduplication.
+    /// Names (`m`) of the latest received messages, at most 4,096, for deduplication.
     pub(crate) names: Vec<String>,
 }
 

@@ -60,14 +60,16 @@ pub(crate) enum Incoming {
     End(Ending),
 }
 
-/// An open socket with its unwritten messages, whose size the limits on unanswered requests bound.
+/// An open socket with its unwritten messages. The limits on unanswered requests bound them, except
+/// requests of members and ICE servers.
 pub(crate) struct Socket<S> {
     stream: WebSocketStream<MaybeTlsStream<S>>,
     outbox: VecDeque<Message>,
     is_flushed: bool,
 }
 
-/// Opens a stream by `dialer` and performs the handshake. Has no time limit.
+/// Opens a stream by `dialer` and performs the handshake. Has no time limit. A stream or TLS that
+/// cannot be opened, and an invalid answer, are [`Fault::Unreachable`].
 pub(crate) async fn open<D: Dial>(dialer: &D, address: Address) -> Result<Box<Socket<D::Stream>>, NoSocket> {
     let Address { url, resume, token, connector } = address;
     let unreachable = NoSocket::Failed(Ending::Fault(Fault::Unreachable));
@@ -126,7 +128,8 @@ where
         self.is_flushed = false;
     }
 
-    /// Writes queued messages, and resolves to the next input. With `reads` unset it reads nothing.
+    /// Writes queued messages, and resolves to the next input. Without `reads` it reads nothing,
+    /// and resolves only if a write breaks the protocol.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>, reads: bool) -> Poll<Incoming> {
         if let Poll::Ready(Err(error)) = self.poll_flush(context) {
             // The server's last messages may still be readable.

@@ -4,42 +4,49 @@
 export interface Token {
   /** A JWT. */
   token: string;
-  /** Remaining validity in milliseconds. Absent: valid until a server rejects the token. */
+  /** Remaining validity in milliseconds. Absent: used until a server rejects the token. */
   valid_ms?: number;
 }
 
 export interface ClientOptions {
   /**
    * Addresses of balancers, `wss://HOST/v1/connect`. They are tried in this order, the next one
-   * after each failure.
+   * after each failure or loss, and then from the first.
    */
   urls: string[];
-  /** Id of this client: 1 to 128 of `A-Z a-z 0-9 . _ ~ : @ -`. */
+  /**
+   * Id of this client: 1 to 128 of `A-Z a-z 0-9 . _ ~ : @ -`, without `~` first. The server refuses
+   * others with 4400 or 4403.
+   */
   clientId: string;
   /**
    * Returns a token of the client. Called before the first attempt, before a token expires, and
-   * after a server rejected a token that it had accepted before. Its time limit is 30 s.
+   * after a server rejected a token that was used before. After 30 s the call counts as failed.
+   * Absent: no tokens.
    */
   token?: () => Promise<Token>;
-  /** The global one unless given. Node.js has none before version 22. */
+  /** Class of sockets; the global one unless given. Node.js has none before version 22. */
   WebSocket?: typeof WebSocket;
   /**
    * Storage of the session for the next page of the tab: sessionStorage unless given; null disables
    * this. README.md specifies which tab may continue it.
    */
   storage?: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'> | null;
-  /** Maximum queued requests; 256 unless given. */
+  /** Maximum requests that are not sent yet, else `queue_full`; 256 unless given. */
   queue?: number;
-  /** Maximum bytes of queued requests; 1 MiB unless given. */
+  /** Maximum bytes of requests that are not sent yet, else `queue_full`; 1 MiB unless given. */
   queueBytes?: number;
-  /** Time limit of a request in ms, including time without a connection; 60,000 unless given. */
+  /**
+   * Time limit of a request in ms, including time without a connection, else `expired`; 60,000
+   * unless given.
+   */
   timeoutMs?: number;
 }
 
 /** A member of a room. */
 export interface Member {
   client_id: string;
-  /** Data that the member shows; absent if it has none. */
+  /** Data that the member shows, any JSON; absent if it has none. */
   data?: unknown;
 }
 
@@ -56,27 +63,33 @@ export interface Welcome {
   node?: string;
 }
 
-/** Reason for a lost connection. All fields are absent if the application closed the client. */
+/**
+ * Reason for a lost connection: `code` or `fault`. Both are absent if the application closed or
+ * detached the client.
+ */
 export interface Loss {
   /** Close code of the socket; 1006 if it ended without a close frame. */
   code?: number;
-  /** HTTP status of a refusal, for sockets that report it; browsers do not. */
+  /** HTTP status of a refusal. Always absent: sockets report a refusal as code 1006. */
   status?: number;
   /**
-   * Reason for which the client ended it: no `welcome` within 10 s, no token within 30 s, no answer
-   * within 5 s of a ping, or a message that breaks the protocol (`protocol_error`).
+   * Reason for which the client ended it. `no_welcome`: none within 10 s. `no_token`: the function
+   * failed or took 30 s. `silent`: no answer within 5 s of a ping. `protocol_error`: by a message.
    */
   fault?: 'no_welcome' | 'no_token' | 'silent' | 'protocol_error';
 }
 
-/** State of the connection. `url` is an index of `urls`; `in_ms` is the wait before an attempt. */
+/**
+ * State of the connection. `url` is an index of `urls`, from 0. `in_ms` is the wait before the next
+ * attempt, in ms. A `closed` client does not reconnect by itself.
+ */
 export type State =
   | { state: 'connecting'; url: number }
   | { state: 'connected'; resumed: boolean; welcome: Welcome }
   | ({ state: 'waiting'; in_ms: number } & Loss)
   | ({ state: 'closed' } & Loss);
 
-/** A message of another client. `id` is its number in the sender's session, if it has one. */
+/** A message of another client. `id` is the one of its sender; absent if that gave none. */
 export interface Signal {
   type: 'signal';
   from: string;
@@ -84,7 +97,7 @@ export interface Signal {
   id?: number;
 }
 
-/** A message of another member of a room. */
+/** A message of another member of a room. `id` as in `Signal`. */
 export interface Broadcast {
   type: 'broadcast';
   room: string;
@@ -93,7 +106,10 @@ export interface Broadcast {
   id?: number;
 }
 
-/** A page of a room's members, after a join, for `members`, or because changes were missed. */
+/**
+ * A page of a room's members: after a join, a resume, the waiting queue or missed changes, or as
+ * answer to `members`.
+ */
 export interface Joined {
   type: 'joined';
   room: string;
@@ -103,7 +119,7 @@ export interface Joined {
   capacity: number | null;
   /** Number of members in the whole room. */
   count: number;
-  /** At most 500 members, oldest first. */
+  /** At most 500 members, oldest first; fewer if their data is large. */
   members: Member[];
   /** True if members follow the last one: request them by `members`. */
   more: boolean;
@@ -111,28 +127,35 @@ export interface Joined {
   after?: string;
 }
 
-/** The room is full, and the client is in its waiting queue. */
+/**
+ * The room is full, and the client is in its waiting queue. Repeated when its position changes, at
+ * most once a second.
+ */
 export interface Waiting {
   type: 'waiting';
   room: string;
   /** Number of clients ahead in the queue. */
   ahead: number;
+  /** Number of clients in the queue, this one included. */
   queue_length: number;
 }
 
-/** Members joined or left a room. */
+/** Members other than the client itself joined or left a room, in at least 0.2 s. */
 export interface MembersChanged {
   type: 'members_changed';
   room: string;
   /** Version of the room after these changes. */
   version: number;
+  /** New members, and members with new data. */
   joined: Member[];
+  /** Former members; `reason` is `left` or `expired`, as in `Left`. */
   left: { client_id: string; reason: string }[];
 }
 
 /**
- * The client left a room or was removed. `reason` is `left`, `expired`, or the error code of a
- * rejoin that failed.
+ * The client has no seat in a room. `reason` is `left` (by the client), `expired`, or the error
+ * code of a rejoin that failed. Expired: the client was silent for too long, or a refused `leave`
+ * was carried out late.
  */
 export interface Left {
   type: 'left';
@@ -143,8 +166,11 @@ export interface Left {
 /** The server refused a message that was no request, for example a renewed token. */
 export interface Problem {
   type: 'error';
+  /** Error code of the protocol. */
   code: string;
+  /** Explanation for people. */
   message: string;
+  /** Time after which a retry can succeed, in ms; absent if a wait does not help. */
   retry_after_ms?: number;
 }
 
@@ -157,7 +183,7 @@ export interface ClientEvents {
   waiting: Waiting;
   members_changed: MembersChanged;
   left: Left;
-  /** Fresh ICE servers. */
+  /** Fresh ICE servers. Servers send them only on request, which this client never makes. */
   ice_servers: { type: 'ice_servers'; ice_servers: RTCIceServer[] };
   /** Another node serves the client now. No action is needed. */
   moved: { type: 'moved'; node: string };
@@ -166,6 +192,11 @@ export interface ClientEvents {
 
 /** A request was not accepted. Nothing of it was sent. */
 export class SendError extends Error {
+  /**
+   * `queue_full`: await earlier requests. `too_large`: over `max_message_bytes` of the latest
+   * `welcome`, or 64 KiB. `bad_name`: no client id or room name. `not_connected`: of `members`
+   * alone. `too_many_rooms`: a join beyond 256 rooms. `closed`: the client is closed.
+   */
   readonly code:
     | 'queue_full'
     | 'too_large'
@@ -193,45 +224,58 @@ export class Client extends EventTarget {
   /** Creates a client without a connection: call `connect`. */
   constructor(options: ClientOptions);
   readonly clientId: string;
+  /** `closed` at first; `waiting` also while the browser keeps the page that was left. */
   readonly state: State['state'];
   /** The latest ICE servers from the mesh; empty before the first `welcome`. */
   readonly iceServers: RTCIceServer[];
-  /** Node that serves this client; null if the mesh does not reveal it. */
+  /** Node that serves this client; null before the first `welcome`, or if not revealed. */
   readonly node: string | null;
   /**
-   * Connects, and ends the wait for the next attempt. A closed client resumes the session that a
-   * page of this tab saved, if there is one, or starts a new one.
+   * Connects, and ends the wait for the next attempt. Returns at once. A closed client resumes the
+   * session that a page of this tab saved, if there is one, or starts a new one.
    */
   connect(): void;
   /**
    * Sends `data`, any JSON, to another client. Messages to one client arrive in the order sent.
    * Resolves when its application, or the socket of a client without an SDK, has the message.
-   * `ttlMs` limits the time that the mesh holds it for an absent recipient, in milliseconds.
+   * `ttlMs` limits the time that the mesh holds it for an absent recipient, in whole milliseconds;
+   * 0: not at all. The mesh's own hold time is the upper limit and the default.
    *
    * Rejects with a SendError if the request is not accepted, and with a RequestError if it is not
-   * known to have been carried out; so do `join`, `leave` and `broadcast`.
+   * known to have been carried out. Rejects with a TypeError if `data` cannot be written as JSON.
+   * So do `join`, `leave` and `broadcast`.
    */
   signal(to: string, data: unknown, options?: { ttlMs?: number }): Promise<{ members: undefined }>;
   /**
-   * Joins a room, or its waiting queue if it is full, and shows `data` (at most 4 KiB) to its
-   * members. After the loss of its session the client rejoins by itself.
+   * Joins a room, or its waiting queue if it is full, and shows `data` to its members. The mesh
+   * refuses more than 4 KiB. Without `data` a member's present data stays. After the loss of its
+   * session the client rejoins by itself.
    */
   join(room: string, data?: unknown): Promise<{ members: undefined }>;
   /** Leaves a room or its waiting queue. */
   leave(room: string): Promise<{ members: undefined }>;
   /**
    * Sends `data` to all other members of a room that the client is in. Resolves to the number of
-   * members reached. Rejects with `rate_limited` above the server's limit of members reached.
+   * members reached, once the outcome for each is known. Rejects with `rate_limited` above the
+   * server's limit of messages, or of members reached.
    */
   broadcast(room: string, data: unknown): Promise<{ members: number }>;
   /**
    * Requests at most 500 members of a room, starting after the client `after`, or with the first.
-   * The answer is a `joined` event. Throws a SendError without a connection.
+   * The answer is a `joined` or `error` event; none if the connection is lost first. Throws a
+   * SendError (`not_connected` or `closed`) without a connection.
    */
   members(room: string, after?: string): void;
-  /** Ends the session, a saved one too. Requests without an outcome reject with `closed`. */
+  /**
+   * Ends the session, and removes a saved one from the storage. Without a connection the mesh keeps
+   * the session until it expires. Requests without an outcome reject with `closed`.
+   */
   close(): void;
-  /** Saves the session for the next page of this tab, or for the next `connect`, and closes. */
+  /**
+   * Saves the session for the next page of this tab, or for the next `connect`, and closes.
+   * Requests without an outcome reject with `closed`, but stay in the saved session. If the storage
+   * is null or refuses it, the session is lost.
+   */
   detach(): void;
   addEventListener<T extends keyof ClientEvents>(
     type: T,

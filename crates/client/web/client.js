@@ -1,7 +1,6 @@
 /**
  * The JavaScript SDK. `core` makes the decisions. This module performs them with sockets, timers
- * and promises.
- * README.md is the guide.
+ * and promises. README.md is the guide.
  */
 
 import { Core } from './core/core.js';
@@ -48,13 +47,13 @@ export class Client extends EventTarget {
    * @param {string} options.clientId 1 to 128 of `A-Z a-z 0-9 . _ ~ : @ -`
    * @param {() => Promise<{token: string, valid_ms?: number}>} [options.token] returns a token of
    *   the client and its remaining validity in milliseconds. Called before the first attempt,
-   *   before a token expires, and after a server rejected a token that it had accepted before. It
-   *   has 30 s.
+   *   before a token expires, and after a server rejected a token that was used before. After 30 s
+   *   the call counts as failed.
    * @param {typeof WebSocket} [options.WebSocket] the global one unless given
    * @param {Storage | null} [options.storage] where the next page of the tab finds the session:
    *   sessionStorage unless given; null disables this
-   * @param {number} [options.queue] maximum queued requests: 256
-   * @param {number} [options.queueBytes] maximum bytes of queued requests: 1 MiB
+   * @param {number} [options.queue] maximum requests that are not sent yet: 256
+   * @param {number} [options.queueBytes] maximum bytes of requests that are not sent yet: 1 MiB
    * @param {number} [options.timeoutMs] time limit of a request in milliseconds, including time
    *   without a connection: 60,000
    */
@@ -70,24 +69,24 @@ export class Client extends EventTarget {
     this.#core = new Core({ clientId, urls: urls.length, tokens: token !== undefined, ...limits });
   }
 
-  /** `closed`, `connecting`, `connected` or `waiting` (for the next attempt). */
+  /** `closed`, `connecting`, `connected` or `waiting` (for an attempt, or on a page kept aside). */
   get state() {
     return this.#core.state;
   }
 
-  /** The latest ICE servers of a server, for `RTCPeerConnection`. Empty before the first. */
+  /** ICE servers of the latest `welcome`, for `RTCPeerConnection`. Empty before the first. */
   get iceServers() {
     return this.#iceServers;
   }
 
-  /** Id of the node that serves this client; null if the mesh does not reveal it. */
+  /** Id of the node that serves this client; null before `welcome`, or if not revealed. */
   get node() {
     return this.#node;
   }
 
   /**
-   * Connects, and ends the wait for the next attempt. A closed client resumes the session that a
-   * page of this tab saved, if there is one, or starts a new one.
+   * Connects, and ends the wait for the next attempt. Returns at once. A closed client resumes the
+   * session that a page of this tab saved, if there is one, or starts a new one.
    */
   connect() {
     this.#perform((now) => {
@@ -102,10 +101,11 @@ export class Client extends EventTarget {
    *
    * @param {string} to id of the recipient
    * @param {unknown} data
-   * @param {{ttlMs?: number}} [options] time that the mesh holds the message for an absent
-   *   recipient, in milliseconds; 0: not at all
+   * @param {{ttlMs?: number}} [options] maximum time that the mesh holds the message for an absent
+   *   recipient, in whole milliseconds. 0: not at all. Absent: the mesh's own hold time
    * @returns {Promise<{members: undefined}>} rejects with a `SendError` if the request is not
-   *   accepted, and with a `RequestError` if it is not known to have been carried out
+   *   accepted, and with a `RequestError` if it is not known to have been carried out. Rejects with
+   *   a `TypeError` if `data` has no JSON form
    */
   signal(to, data, { ttlMs } = {}) {
     const ttl = ttlMs === undefined ? {} : { ttl_ms: ttlMs };
@@ -117,7 +117,8 @@ export class Client extends EventTarget {
    * the loss of its session the client rejoins by itself.
    *
    * @param {string} room
-   * @param {unknown} [data] shown to the members, at most 4 KiB
+   * @param {unknown} [data] shown to the members; the mesh refuses more than 4 KiB. Without it a
+   *   member's present data stays
    * @returns {Promise<{members: undefined}>} rejects as `signal` does
    */
   join(room, data) {
@@ -140,14 +141,15 @@ export class Client extends EventTarget {
    * @param {string} room
    * @param {unknown} data
    * @returns {Promise<{members: number}>} number of members that the broadcast reached; rejects as
-   *   `signal` does, with the code `rate_limited` if it reaches more members than the server allows
+   *   `signal` does, with the code `rate_limited` above the server's limit of messages or members
    */
   broadcast(room, data) {
     return this.#request({ type: 'broadcast', room, data });
   }
 
   /**
-   * Requests a page of at most 500 members of a room. The answer is a `joined` event.
+   * Requests a page of at most 500 members of a room. The answer is a `joined` or `error` event;
+   * none if the connection is lost first.
    *
    * @param {string} room
    * @param {string} [after] id of the last member of the page before
@@ -158,7 +160,10 @@ export class Client extends EventTarget {
     this.#perform(() => this.#core.ask({ type: 'members', room, ...page }));
   }
 
-  /** Ends the session, a saved one too. Requests without an outcome reject with `closed`. */
+  /**
+   * Ends the session, and removes a saved one from the storage. Without a connection the mesh keeps
+   * the session until it expires. Requests without an outcome reject with `closed`.
+   */
   close() {
     this.#perform(() => {
       this.#saves.take();
@@ -166,7 +171,10 @@ export class Client extends EventTarget {
     });
   }
 
-  /** Saves the session for the next page of this tab, or for the next `connect`, and closes. */
+  /**
+   * Saves the session for the next page of this tab, or for the next `connect`, and closes.
+   * Requests without an outcome reject with `closed`, but stay in the saved session.
+   */
   detach() {
     this.#perform(() => this.#core.detach());
   }

@@ -1,12 +1,13 @@
 /**
- * Reports the page's events, where there is a page. Returns a function that ends this.
+ * Reports the page's events to `client.js`, where there is a page. Returns a function that ends
+ * this.
  *
  * @param {object} on
- * @param {() => void} on.networkChanged
+ * @param {() => void} on.networkChanged the network is back or lost
  * @param {(isKept: boolean) => void} on.left `isKept`: the browser may show the page again
- * @param {() => void} on.shownAgain the browser shows such a page again
+ * @param {() => void} on.shownAgain the browser shows a page again that was left with `isKept`
  * @param {() => void} on.hidden timers come late from now on
- * @param {() => void} on.visible
+ * @param {() => void} on.visible the page is visible after `on.hidden`
  */
 export function watchPage(on) {
   const watch = new AbortController();

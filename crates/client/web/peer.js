@@ -12,8 +12,8 @@ const MAX_RESTARTS = 3;
  *
  * The application carries the messages between the sides in order, for example by `Client.signal`.
  *
- * Events: `change` (`connectionState` may have changed) and `failure` (`detail` is an Error: no
- * path was found after three ICE restarts, or a description or candidate is invalid).
+ * Events: `change` (`connectionState` may have changed) and `failure`. Its `detail` is an Error: no
+ * path was found after three ICE restarts, or a step of the negotiation failed.
  */
 export class PeerConnection extends EventTarget {
   #options;
@@ -51,7 +51,7 @@ export class PeerConnection extends EventTarget {
     return this.#connection;
   }
 
-  /** State of the present connection, as in RTCPeerConnection. */
+  /** State of the present connection, as in RTCPeerConnection; `closed` after `close`. */
   get connectionState() {
     return this.#connection?.connectionState ?? 'closed';
   }
@@ -69,7 +69,7 @@ export class PeerConnection extends EventTarget {
     this.#connection?.restartIce();
   }
 
-  /** Replaces the connection, for example after messages to the other side were lost. */
+  /** Replaces the connection, for example after messages were lost. Does nothing once closed. */
   startOver() {
     if (this.#connection !== null) this.#begin();
   }
@@ -83,7 +83,7 @@ export class PeerConnection extends EventTarget {
     return null;
   }
 
-  /** Closes the connection for good. */
+  /** Closes the connection for good, without an event. */
   close() {
     this.#discard();
     this.#connection = null;

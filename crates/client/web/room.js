@@ -3,8 +3,8 @@ import { PeerConnection } from './peer.js';
 /** Maximum members with a direct connection. */
 const MAX_PEERS = 8;
 /**
- * Signals kept of a sender whose join is not known yet, and the number of such senders. Signals can
- * overtake `members_changed`.
+ * Maximum signals kept per sender that is not a member yet, and maximum senders with kept signals;
+ * further signals are dropped. Signals can overtake `members_changed`.
  */
 const MAX_EARLY = 64;
 /** Time from a signal that was not delivered to a new connection, in milliseconds. */
@@ -22,12 +22,12 @@ const CHANNEL = { negotiated: true, id: 0 };
  * | `change` | none; a property of the room or of a member may have changed |
  * | `open` | `{id}`; the data channel to this member is open |
  * | `message` | `{from, data}`; a message by data channel |
- * | `failure` | `{id, error}`; a connection failed; `id` is null for a failure of the own stream |
+ * | `failure` | `{id, error}`; a connection failed, or, with `id` null, a track was not replaced |
  */
 export class Room extends EventTarget {
   /** Name of the room. */
   name;
-  /** `out`, `joining`, `waiting` (in the waiting queue) or `in`. */
+  /** `out` (also after the client was closed), `joining`, `waiting` (in the queue) or `in`. */
   state = 'out';
   /** Place in the waiting queue: `{ahead, length}`, both in clients. Null outside of it. */
   queuePlace = null;
@@ -57,7 +57,7 @@ export class Room extends EventTarget {
    * @param {() => RTCIceServer[]} [options.iceServers] called for each new connection; the client's
    *   latest ones unless given
    * @param {number} [options.maxPeers] maximum members with a direct connection: 8; further ones
-   *   are only listed
+   *   are only listed until a place is free. A connection needs a place on both sides
    * @param {typeof RTCPeerConnection} [options.RTCPeerConnection] the global one unless given
    */
   constructor(client, name, options = {}) {
@@ -85,7 +85,7 @@ export class Room extends EventTarget {
     }));
   }
 
-  /** Joins the room or its waiting queue. Rejects as `Client.join` does. */
+  /** Joins the room or its waiting queue, and resolves then. Rejects as `Client.join` does. */
   async join() {
     this.#followClient();
     this.#setState('joining');
@@ -125,7 +125,7 @@ export class Room extends EventTarget {
     }
   }
 
-  /** Returns the round trip time to a member, in milliseconds; null while unknown. */
+  /** Returns the round trip time to a member, in ms; null while unknown or not connected. */
   async roundTripMs(id) {
     return (await this.#memberById.get(id)?.peer?.roundTripMs()) ?? null;
   }

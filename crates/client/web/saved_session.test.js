@@ -1,3 +1,5 @@
+/** A stored session is taken once, and only if it is whole and of the client. */
+
 import assert from 'node:assert/strict';
 import test from 'node:test';
 

@@ -5,12 +5,13 @@ const SUBPROTOCOL = 'signaling.v1';
 const SOCKET_LEFT = 4001;
 
 /**
- * Opens a socket.
+ * Opens a socket. Throws if the URL is invalid, or a token does not fit a subprotocol.
  *
  * @param {typeof WebSocket} WebSocket
  * @param {string} url of the balancer's `/v1/connect`
  * @param {{clientId: string, resume?: string, token?: string}} session
- * @param {{text: (text: string) => void, closed: (code: number) => void}} on
+ * @param {{text: (text: string) => void, closed: (code: number) => void}} on `text` also gets
+ *   binary messages, as a `Blob`; `closed` gets 1006 for any end without a close frame
  */
 export function openSocket(WebSocket, url, { clientId, resume, token }, on) {
   const address = new URL(url);
@@ -25,7 +26,7 @@ export function openSocket(WebSocket, url, { clientId, resume, token }, on) {
   return socket;
 }
 
-/** Closes a socket, which reports nothing from now on. */
+/** Closes a socket, which reports nothing from now on. Unless given, the code keeps the session. */
 export function leaveSocket(socket, code = SOCKET_LEFT) {
   socket.onmessage = null;
   socket.onclose = null;

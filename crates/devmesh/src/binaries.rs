@@ -14,9 +14,8 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Searches `dir`, or with `None` the folder of the running program. A test binary lies in
-    /// `deps`, one folder below its package's binaries, so its parent folder is searched too. The
-    /// returned paths are absolute.
+    /// Searches `dir`, or with `None` the folder of the running program. If that is `deps`, where
+    /// test binaries lie, its parent folder is searched next. The returned paths are absolute.
     ///
     /// # Errors
     /// If a program is missing, or its path or that of the running program cannot be resolved.

@@ -80,21 +80,22 @@ pub struct Control {
 }
 
 impl Control {
-    /// Connects to the mesh that runs in `dir`.
+    /// Checks that a mesh serves the control socket in `dir`. Each operation connects anew.
     ///
     /// # Errors
-    /// When no mesh runs there.
+    /// When no mesh serves the socket, such as one that still starts.
     pub async fn connect(dir: impl AsRef<Path>) -> Result<Self> {
         let control = Self { dir: dir.as_ref().to_owned() };
         control.open().await?;
         Ok(control)
     }
 
-    /// Executes the [`Mesh`] method of the same name and returns once it is done. The list of
-    /// servers is empty unless `act` is [`Act::Status`].
+    /// Has the mesh execute the [`Mesh`] method of the same name, and returns once it is done. The
+    /// list of servers is empty unless `act` is [`Act::Status`].
     ///
     /// # Errors
-    /// As that method; also if the mesh has ended, or does not answer within 180 s.
+    /// As the method; also if the mesh has ended, or does not answer within 180 s. The operation
+    /// goes on then.
     pub async fn act(&self, act: &Act) -> Result<Vec<ServerStatus>> {
         let mut socket = self.open().await?;
         let mut line = serde_json::to_vec(act)?;
@@ -118,7 +119,8 @@ impl Control {
     }
 }
 
-/// Serves the control socket of `mesh` until a `down` request, which stops all servers.
+/// Serves the control socket of `mesh` until a `down` request, which stops all servers, was
+/// answered. Operations run at the same time.
 ///
 /// # Errors
 /// If the socket cannot be opened, accept a connection, or be removed.

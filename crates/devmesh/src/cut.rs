@@ -1,4 +1,4 @@
-//! Cuts of lanes: resets of TCP connections between nodes.
+//! Cuts of lanes: resets of TCP connections between nodes. `mesh` calls it.
 
 use std::collections::HashMap;
 

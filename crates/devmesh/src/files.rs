@@ -15,7 +15,7 @@ pub struct MeshFile {
     pub nodes: Vec<Server>,
     /// `redis://HOST:PORT/` of a mesh with `--redis`, even while it is down; otherwise `None`.
     pub redis: Option<String>,
-    /// Path of the file with the admin token of its servers.
+    /// Path of the file with the admin token of all servers whose flags name no other file.
     pub admin_token_file: PathBuf,
 }
 
@@ -39,7 +39,7 @@ pub struct DiscoveredNode {
     pub id: String,
     /// `HOST:PORT` of the internal listener.
     pub address: String,
-    /// `true` once it drains, until its end.
+    /// `true` while it drains.
     pub draining: bool,
 }
 
@@ -47,7 +47,8 @@ impl MeshFile {
     /// Reads `mesh.json` of the mesh in `dir`.
     ///
     /// # Errors
-    /// If there is no valid file. Without one no mesh runs there, or it is not ready yet.
+    /// If there is no valid file. Without one no mesh runs there, or it is not ready yet. A killed
+    /// `mesh-dev` leaves its file.
     pub fn read(dir: impl AsRef<Path>) -> Result<Self> {
         let path = dir.as_ref().join("mesh.json");
         let text = std::fs::read_to_string(&path)
@@ -60,7 +61,7 @@ impl MeshFile {
         self.nodes.iter().chain(&self.balancers)
     }
 
-    /// Reads the admin token of the servers, without surrounding whitespace.
+    /// Reads the token in [`Self::admin_token_file`], without surrounding whitespace.
     ///
     /// # Errors
     /// If the file cannot be read.

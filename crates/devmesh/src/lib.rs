@@ -6,7 +6,8 @@
 //! nodes keep rooms. The binary `mesh-dev up` is a [`Mesh`] with a control socket. [`Control`] acts
 //! on a mesh in another process.
 //!
-//! It runs on one machine and restarts nothing by itself: a dead server stays down and is reported.
+//! It runs on one Linux machine and restarts nothing by itself: a dead server stays down and is
+//! logged.
 //!
 //! | module | responsibility |
 //! |---|---|

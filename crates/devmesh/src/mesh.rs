@@ -21,6 +21,7 @@ use crate::ports::Addresses;
 use crate::process::{EXITED, Process};
 use crate::state::{Phase, ServerStatus, Stage, State};
 
+/// Maximum time until all servers of a mesh end by themselves in [`Mesh::down`].
 const DOWN_GRACE: Duration = Duration::from_secs(3);
 /// Maximum time until the kernel has ended a killed process.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,11 +43,12 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Starts a mesh. Returns once every server is ready. Removes the mesh file of an earlier run.
+    /// Starts a mesh. Returns once every server is ready. Replaces the files and secrets of an
+    /// earlier run.
     ///
     /// # Errors
-    /// If another mesh runs in the folder, a program or port is unavailable, or a server is not
-    /// ready in time. No server is left running then.
+    /// If another mesh runs in the folder, a program, port or file is unavailable, or a server is
+    /// not ready within [`MeshOptions::ready_within`]. No server is left running then.
     pub async fn start(options: MeshOptions) -> Result<Arc<Self>> {
         let folder = Folder::open(&options.dir)?;
         folder.remove(MESH_FILE)?;
@@ -66,7 +68,7 @@ impl Mesh {
         Ok(mesh)
     }
 
-    /// Returns the running servers, as in `mesh.json`.
+    /// Returns the running servers, except starting ones, as in `mesh.json`.
     pub fn state(&self) -> MeshFile {
         self.lock().mesh_file(&self.folder)
     }
@@ -92,11 +94,13 @@ impl Mesh {
         drain.into_iter().map(drain_one).collect::<JoinSet<_>>().join_all().await.into_iter().collect()
     }
 
-    /// Kills a server (SIGKILL). Returns once it has left the discovery file,
-    /// [`MeshOptions::removal_delay`] after its end.
+    /// Kills a server (SIGKILL), also while it starts, is paused or drains. Returns once it has
+    /// ended and left the discovery file: a listed node [`MeshOptions::removal_delay`] after its
+    /// end.
     ///
     /// # Errors
-    /// If there is no such server, it does not run, or it is still listed 10 s after that delay.
+    /// If there is no such server, it does not run, a kill has begun, or it has not left 10 s after
+    /// that delay.
     pub async fn kill(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         self.change(|state| state.begin_kill(id))?;
@@ -105,17 +109,17 @@ impl Mesh {
     }
 
     /// Stops a server (SIGTERM) and waits for its end. The discovery file marks a node as draining
-    /// at once.
+    /// at once, and drops it at its end.
     ///
     /// # Errors
-    /// If there is no such server, it is not ready, does not stop within 60 s, or ends with an
-    /// error.
+    /// If there is no such server, it is not ready, does not stop within 60 s (it goes on
+    /// draining), or ends with an error.
     pub async fn drain(&self, id: &str) -> Result<()> {
         self.drain_server(id.parse()?).await
     }
 
     /// Drains a server and starts it again under the same name and ports. A server that is down is
-    /// only started.
+    /// only started. Returns once it is ready.
     ///
     /// # Errors
     /// As [`Mesh::drain`], and when it does not come up again.
@@ -128,8 +132,9 @@ impl Mesh {
         self.start_server(id, None).await
     }
 
-    /// Starts a node in the place of another. The discovery file adds the new one and marks the
-    /// old one as draining in one write. Returns once the old one has stopped.
+    /// Starts a node, with the lowest free number, in the place of another. The discovery file adds
+    /// the new one and marks the old one as draining in one write. Returns once the old one has
+    /// stopped.
     ///
     /// # Errors
     /// When there is no such node, it is not ready, the new one does not come up, or the old one
@@ -164,16 +169,17 @@ impl Mesh {
         self.signal(id, Signal::SIGCONT).map(drop)
     }
 
-    /// Resets the connections of the lane from one node to another. `any` draws a node at random.
+    /// Resets the connections of the lane from one node to another, which nodes open again. `any`
+    /// draws a node at random.
     ///
     /// # Errors
-    /// When there is no such lane, or the system gives no access to its sockets.
+    /// When there is no such lane, a process has ended, or the system gives no access to sockets.
     pub fn cut_lane(&self, from: &str, to: &str) -> Result<()> {
         cut_lane(&self.state().nodes, from, to)
     }
 
-    /// Stops all servers and kills servers that take longer than 3 s. Removes `mesh.json` and
-    /// `nodes.json`.
+    /// Stops all servers and kills servers that still run after 3 s. Removes `mesh.json` and
+    /// `nodes.json`. The mesh starts no server any more.
     ///
     /// # Errors
     /// When a file cannot be removed.

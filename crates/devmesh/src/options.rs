@@ -29,7 +29,8 @@ pub struct MeshOptions {
     /// Client address of the first balancer; port 0 and further balancers take any free port
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-    /// Time that the discovery file still lists a node that was killed or ended by itself.
+    /// Time that the discovery file still lists a node that was killed or ended by itself; 1 s for
+    /// `mesh-dev up`.
     #[arg(skip = REMOVAL_DELAY)]
     pub removal_delay: Duration,
     /// Further flag for each node, such as --node-arg=--hold-ms=5000; repeatable
@@ -38,8 +39,8 @@ pub struct MeshOptions {
     /// Further flag for each balancer; repeatable
     #[arg(long = "balancer-arg", value_name = "FLAG", allow_hyphen_values = true)]
     pub balancer_args: Vec<String>,
-    /// Maximum time from the start of a server until it is ready. Then it is killed, and the
-    /// operation fails.
+    /// Maximum time from the start of a server until it is ready; 15 s for `mesh-dev up`. Then the
+    /// server is killed, and the operation fails.
     #[arg(skip = READY_TIMEOUT)]
     pub ready_within: Duration,
 }
@@ -49,7 +50,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl MeshOptions {
     /// Returns options for three nodes and a balancer on a free port of 127.0.0.1, without Redis
-    /// and further flags. Removal takes 1 s, a start at most 15 s.
+    /// and further flags. `removal_delay` is 1 s, `ready_within` 15 s.
     pub fn new(dir: impl Into<PathBuf>, binaries: Binaries) -> Self {
         Self {
             dir: dir.into(),

@@ -26,11 +26,12 @@ pub(crate) fn hold_ports(id: ServerId, public: SocketAddr) -> Result<(Addresses,
     Ok((addresses, [public_socket, internal_socket]))
 }
 
-/// Holds a port by a socket that is bound and never listens. Port 0 takes any free one. A server
-/// can listen on the port if it sets `SO_REUSEADDR` too, as all usual servers do.
+/// Holds a port, until the returned socket is dropped, by a socket that is bound and never listens.
+/// Port 0 takes any free one. A server can listen on the port if it sets `SO_REUSEADDR` too, as all
+/// usual servers do.
 ///
 /// # Errors
-/// If another process listens there, or the address is not local.
+/// If another process listens there, the address is not local, or the system refuses the port.
 pub fn hold_port(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;

@@ -87,15 +87,20 @@ impl Process {
     }
 }
 
-/// A program beside a mesh, such as a proxy. Dropping it kills its process group.
+/// A program beside a mesh, such as a proxy. Dropping it kills its process group. With an installed
+/// `setpriv` it receives SIGTERM at the end of the thread that started it.
 pub struct Service(Process);
 
 impl Service {
     /// Starts a program, the first word of `line`, with its arguments, and waits for `ready`, whose
-    /// value it returns too. Appends the output to `log`.
+    /// value it returns too. Appends output and errors to `log`.
     ///
     /// # Errors
-    /// If the program cannot start, ends, or takes over 30 s: with the end of the log.
+    /// If the program cannot start; also, with the last 8 lines of the log, if it ends before
+    /// `ready`, or `ready` takes over 30 s. The program is killed then.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
     pub async fn start<T>(line: &[OsString], log: &Path, ready: impl Future<Output = T>) -> Result<(Self, T)> {
         // A stopped master also stops its workers; a killed one leaves them behind.
         let service = Self(Process::start(line, log, "TERM")?);
@@ -107,7 +112,7 @@ impl Service {
         bail!("{line:?}: {problem}:\n  {}", log_tail(log))
     }
 
-    /// Returns the process id.
+    /// Returns the process id. The system can give it to another process after the end.
     pub fn pid(&self) -> u32 {
         self.0.pid
     }

@@ -70,9 +70,10 @@ pub struct ServerStatus {
     pub phase: String,
     /// The process id; `None` if the server is down.
     pub pid: Option<u32>,
-    /// `HOST:PORT` of the internal listener. A Redis does not use it.
+    /// `HOST:PORT` of the internal listener, also of a server that is down. A Redis does not use
+    /// it.
     pub internal: String,
-    /// `HOST:PORT` of the client listener, or of the Redis.
+    /// `HOST:PORT` of the client listener or the Redis, also of a server that is down.
     pub public: String,
 }
 
@@ -102,7 +103,8 @@ impl ServerState {
 }
 
 impl State {
-    /// Starts the process of a new server, or of one that is down.
+    /// Starts the process of a new server, or of one that is down. Fails in [`Stage::Ending`], for
+    /// a server that is not down, and if a port or the program is unavailable.
     pub(crate) fn launch(
         &mut self,
         id: ServerId,

@@ -14,7 +14,8 @@ use signaling_core::{Member, View};
 /// Maximum length of the file in bytes, enough for some 10,000 nodes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Reads and parses a file. Blocks. Errors are all of [`ReadError`] that concern a file.
+/// Reads and parses a file. Blocks. Fails with [`ReadError::Unreadable`] or
+/// [`ReadError::Malformed`].
 pub(crate) fn read(path: &Path) -> Result<View, ReadError> {
     let content = read_bounded(path, MAX_BYTES).map_err(|error| ReadError::Unreadable(error.to_string()))?;
     parse(&content)

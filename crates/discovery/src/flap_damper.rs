@@ -1,9 +1,10 @@
 //! Turns observations into members, without flaps. Pure; `Following` calls it.
-//! A change of the view moves clients, so a node that is unready or unlisted stays for [`HOLD`]. A
-//! removed node returns once it has served steadily, each time for longer ([`FailureDetector`]). A
-//! terminating node drains at once, until it is no longer listed. A polled source can repeat an
-//! outdated answer: a node leaves only when the next answer lacks it too. While no node serves,
-//! none is removed: a fault of the source is more likely than one of every node.
+//! A change of the view moves clients, so a node that is unready or unlisted stays for a hold time.
+//! A removed node returns once it has served steadily, each time for longer ([`FailureDetector`]).
+//! A terminating node drains at once, until it is no longer listed. A polled source can repeat an
+//! outdated answer: a node that does not drain leaves only when the next answer lacks it too. While
+//! no node serves, only draining ones are removed: a fault of the source is more likely than one of
+//! every node.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -125,8 +126,8 @@ impl FlapDamper {
         }
     }
 
-    /// Removes nodes that have been missing for `hold`, and readmits nodes that have served long
-    /// enough, as of `now`.
+    /// Removes nodes that have been missing for `hold`, if any node serves, and readmits nodes that
+    /// have served long enough, as of `now`.
     pub(crate) fn tick(&mut self, now: Instant) {
         if self.is_served() {
             for known in self.known.values_mut() {

@@ -1,4 +1,5 @@
-//! Task that passes the observations of a source through `FlapDamper` to the `Publisher`.
+//! Task that passes the observations of a source through `FlapDamper` to the `Publisher`. `watch`
+//! starts it.
 
 use std::time::{Duration, Instant as StdInstant};
 
@@ -12,7 +13,7 @@ use crate::publisher::Publisher;
 use crate::{ReadError, Settings, Subject};
 use signaling_core::View;
 
-/// Time without news after which timeouts are checked. A file is read more often.
+/// Time without news after which hold times are checked. A file is read more often.
 const TICK: Duration = Duration::from_millis(300);
 /// Maximum queued news of a source.
 const MAX_QUEUED_NEWS: usize = 16;
@@ -36,7 +37,8 @@ pub(crate) enum News {
     /// The source works: a query was answered, or a watch has run for a while. Only this resets the
     /// count of failures: a source that can list but not watch reports `Seen` between failures.
     Working,
-    /// The source could not be read. From the second failure since `Working` on, logs a warning.
+    /// The source could not be read. From the second failure since `Working` on, each kind of error
+    /// is logged once until a recovery.
     Failed(ReadError),
 }
 
@@ -71,7 +73,8 @@ impl Following {
         (NewsSender(sender), following)
     }
 
-    /// Applies reports until the sender is dropped. Publishes the view after each, or each 300 ms.
+    /// Applies reports until the sender is dropped. Publishes the view of `FlapDamper`, unless
+    /// empty, after each report and after 300 ms without one.
     pub(crate) async fn follow(mut self) {
         loop {
             match timeout(TICK, self.news.recv()).await {

@@ -6,7 +6,8 @@ metrics! {
     /// Metrics of a server that discovers nodes.
     pub struct DiscoveryMetrics {
         nodes: Gauge = "signaling_view_nodes", "Nodes in the current view, including draining nodes";
-        age: FloatGauge = "signaling_discovery_age_seconds", "Seconds since the last successful read of the source of views";
+        age: FloatGauge = "signaling_discovery_age_seconds",
+            "Seconds since the last good read of the source of views, else since the start";
         failures: Counter = "signaling_discovery_failures_total",
             "Reads of the source that gave no usable view, including broken watches";
         changes: Counter = "signaling_view_changes_total", "Views published, including the empty first one";

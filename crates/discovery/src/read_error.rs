@@ -3,19 +3,21 @@
 /// Reason why a reading gave no view to publish. Logs name each kind once until a recovery.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The file is missing, no regular file, too long, or cannot be read. Holds the error.
+    /// The file is missing, no regular file, over 1 MiB, or cannot be read. Holds the error.
     #[error("the file cannot be read: {0}")]
     Unreadable(String),
     /// The content is not a list of valid, distinct nodes; holds the defect. It may be incomplete.
     #[error("the content is not a list of nodes: {0}")]
     Malformed(String),
-    /// The list has no nodes, or only unready ones, but the previous view had some.
+    /// The list has no nodes, or only unready ones, but the previous view had some. A file with
+    /// an empty list is one case.
     #[error("the list has become empty, or all its nodes are unready")]
     SuddenlyEmpty,
-    /// The source cannot be reached, or its answer is invalid. Holds the reason.
+    /// The source cannot be reached, its answer is late or invalid, or a watch broke. Holds the
+    /// reason.
     #[error("no valid answer: {0}")]
     NoAnswer(String),
-    /// The source denies this server access. Holds its answer and advice.
+    /// The Kubernetes API denies this server access (401 or 403). Holds its answer and advice.
     #[error("access denied: {0}")]
     Refused(String),
 }

@@ -12,7 +12,8 @@ pub enum Subject {
     /// Nodes of the mesh. An unready node does not count as serving.
     #[default]
     Nodes,
-    /// Servers that query each other, ready or not. Their discovery has no metrics.
+    /// Servers that query each other. Unready ones count as serving, terminating ones as draining.
+    /// Their discovery has no metrics.
     Peers,
 }
 
@@ -21,8 +22,8 @@ pub enum Subject {
 pub struct Settings {
     /// Kind of servers that the source lists.
     pub subject: Subject,
-    /// Time that a node stays in the view while it is unready or no longer listed, unless it
-    /// drains. For the sources `kubernetes` and `dns`.
+    /// Time that a node stays in the view while it is unready or no longer listed, 4 s by default.
+    /// A draining node leaves once it is not listed. For the sources `kubernetes` and `dns`.
     pub hold: Duration,
     /// Access to the Kubernetes API and its times, for `kubernetes`.
     pub kubernetes: KubernetesSettings,

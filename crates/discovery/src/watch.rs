@@ -21,7 +21,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Returns the current view.
+    /// Returns the current view, which is empty before the first reading.
     pub fn view(&self) -> Arc<View> {
         Arc::clone(&self.views.borrow())
     }
@@ -32,13 +32,15 @@ impl Discovery {
         self.views.subscribe()
     }
 
-    /// Returns the time since the last good reading, else since the start. 0 for a static list.
+    /// Returns the time since the last good reading, else since the start. 0 for a static list. A
+    /// suddenly empty reading is not good.
     pub fn age(&self) -> Duration {
         self.task.as_ref().map_or(Duration::ZERO, |_| self.readings.borrow().last_good.elapsed())
     }
 
     /// Waits until the source was read once; an empty view before that has no meaning. A missing
-    /// file counts as read, a failed query does not. Never ends if the handle is dropped before.
+    /// file counts as read, a failed query does not. Has no time limit, and never ends if the
+    /// handle is dropped before.
     pub fn first_reading(&self) -> impl Future<Output = ()> + use<> {
         let mut readings = self.readings.clone();
         async move {
@@ -51,10 +53,11 @@ impl Discovery {
 
 /// Starts to follow a source with default settings. A static list or a file was read when this
 /// returns; others are read later. A missing or invalid file, or a source without an answer, is no
-/// error: the view stays empty until it can be read. Requires a Tokio runtime with timers and I/O.
+/// error: the view stays empty until it can be read. Panics outside of a Tokio runtime with timers
+/// and I/O.
 ///
 /// # Errors
-/// If this process has no configuration for the access to the source.
+/// If this process has no usable configuration for the Kubernetes API. Other sources cause none.
 pub async fn watch(source: Source) -> Result<Discovery, SourceError> {
     watch_with(source, &Settings::default()).await
 }

@@ -63,7 +63,8 @@ impl<'a> Page<'a> {
         assert!(navigated.get("errorText").is_none(), "{url}: {navigated}");
     }
 
-    /// Returns the value of a JavaScript expression, or of its promise. Panics if it throws.
+    /// Returns the value of a JavaScript expression, or of its promise; null for `undefined`.
+    /// Panics if it throws, or takes over 20 s.
     pub async fn evaluate(&self, expression: &str) -> Value {
         // A page opens no other page without a user gesture.
         let params =
@@ -107,7 +108,8 @@ impl<'a> Page<'a> {
         all.as_array().unwrap().iter().filter(|message| message["type"] == kind).cloned().collect()
     }
 
-    /// Serves later requests for URLs with this prefix from the installed packages.
+    /// Serves later requests for URLs with this prefix from the installed packages; 404 for other
+    /// files. The npm packages of `upstream` must be installed.
     pub async fn serve_packages(&self, prefix: &str) {
         self.call("Fetch.enable", json!({ "patterns": [{ "urlPattern": format!("{prefix}*") }] })).await;
     }
@@ -127,7 +129,7 @@ impl<'a> Page<'a> {
     }
 
     /// Clicks an element and checks that the click arrived. Repeats it like a user if the element
-    /// moved away.
+    /// moved away. Panics if three clicks miss, or the element is missing or hidden.
     pub async fn click(&self, selector: &str) {
         for _ in 0..MAX_CLICKS {
             let at = self.rest_position(selector).await;
@@ -190,7 +192,7 @@ impl<'a> Page<'a> {
         self.devtools.complaints(&self.session).await
     }
 
-    /// Saves a picture of the page next to the binaries and returns its path.
+    /// Saves a PNG of the page in the folder `screenshots` beside the binaries. Returns its path.
     pub async fn screenshot(&self) -> PathBuf {
         let picture = self.call("Page.captureScreenshot", json!({ "format": "png" })).await;
         let dir = binaries().join("screenshots");

@@ -24,7 +24,7 @@ pub struct Seen {
 #[derive(Clone, Debug, Default)]
 pub struct RoomSeen {
     pub seat: SeatStatus,
-    /// Members and their data.
+    /// Members with their data, the client itself included; `null` for a member without data.
     pub members: BTreeMap<String, Value>,
     /// Highest version received; 0 before the first.
     pub version: u64,
@@ -32,17 +32,20 @@ pub struct RoomSeen {
     pub departures: Vec<Departure>,
     /// Reasons of the client's own `left` messages.
     pub left_reasons: Vec<String>,
-    /// Inconsistencies: a present member joins, an absent one leaves, a version falls, or more
-    /// members are there than the room admits.
+    /// Inconsistencies: a present member joins with the same data, or an absent one leaves. A
+    /// version falls, or changes repeat it. Changes come without a membership, or members exceed
+    /// the capacity.
     pub faults: Vec<String>,
     capacity: Option<u64>,
 }
 
-/// Seat of a client in a room.
+/// Seat of a client in a room, by the latest message about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SeatStatus {
+    /// No message came, or the client has no seat.
     #[default]
     Out,
+    /// In the waiting queue: clients ahead, and all clients in it.
     Waiting {
         ahead: u64,
         queue_length: u64,

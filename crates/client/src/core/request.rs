@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Maximum length of `{"type":"broadcast","id":9007199254740991`.
+/// Approximate bytes of a request on the wire without its name and data.
 const MAX_HEAD: usize = 48;
 
 /// A request that gets an answer, without its number.

@@ -117,8 +117,8 @@ impl Requests {
         self.sent.iter().map(|entry| entry.request.text(Some(entry.id))).collect()
     }
 
-    /// Prepares a new session, whose numbers start at 1. Rejoins come first, then requests without
-    /// an answer, except expired ones.
+    /// Prepares a new session, whose numbers start at 1. Joins of `rooms` come first, then all
+    /// requests without an answer, except expired ones and earlier rejoins.
     pub(crate) fn restart(&mut self, rooms: &Rooms) {
         self.next_id = 1;
         self.sent_bytes = 0;

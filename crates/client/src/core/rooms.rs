@@ -17,7 +17,7 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
-    /// Returns `true` if the limit of 256 rooms, with `pending` ones, allows a join of `room`.
+    /// Returns `true` if the limit of 256 rooms, including `pending` ones, allows a join of `room`.
     pub(crate) fn may_join<'a>(&'a self, room: &str, pending: impl Iterator<Item = &'a str>) -> bool {
         let names: BTreeSet<&str> = self.rooms.iter().map(|kept| kept.room.as_str()).chain(pending).collect();
         names.len() < MAX_ROOMS || names.contains(room)

@@ -18,6 +18,7 @@ struct Current {
     text: String,
     /// `None`: used until a server rejects it.
     renew_at: Option<Ms>,
+    /// Number of attempts with this token.
     attempts: u32,
 }
 
@@ -36,7 +37,8 @@ impl Tokens {
         self.current = Some(Current { text: token.text, renew_at, attempts: 0 });
     }
 
-    /// Drops an old token. Returns `true` if the callback must provide one before an attempt.
+    /// Drops a token due for renewal. Returns `true` if the callback must provide one before an
+    /// attempt.
     pub(super) fn is_missing(&mut self, now: Ms) -> bool {
         if self.renew_at().is_some_and(|at| at <= now) {
             self.current = None;

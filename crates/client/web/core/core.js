@@ -63,10 +63,10 @@ export class Core {
    * @param {string} options.clientId
    * @param {number} [options.urls] number of URLs
    * @param {boolean} [options.tokens] whether there is a token callback
-   * @param {number} [options.queue] maximum queued requests
-   * @param {number} [options.queueBytes] maximum bytes of queued requests
-   * @param {number} [options.timeoutMs] time limit of a request
-   * @param {object} [options.session] a saved session to continue
+   * @param {number} [options.queue] maximum queued requests: 256
+   * @param {number} [options.queueBytes] maximum bytes of queued requests: 1 MiB
+   * @param {number} [options.timeoutMs] time limit of a request, in milliseconds: 60,000
+   * @param {object} [options.session] a session to continue, as a `saved` effect has it
    */
   constructor({ clientId, session, ...options }) {
     const { urls = 1, tokens = false, ...limits } = options;
@@ -78,7 +78,7 @@ export class Core {
     if (session) this.restore(0, session);
   }
 
-  /** Continues a session that `saved` described. Only from the closed state. */
+  /** Continues the session of a `saved` effect. Called in the closed state alone. */
   restore(now, session) {
     this.#resume = session.resume;
     this.#requests.restore(now, session);
@@ -91,11 +91,12 @@ export class Core {
     return this.#effects.splice(0);
   }
 
-  /** `closed`, `connecting`, `connected` or `waiting`. */
+  /** `closed`, `connecting` (also for a token), `connected` or `waiting` (also suspended). */
   get state() {
     return STATE_BY_PHASE[this.#phase.is] ?? this.#phase.is;
   }
 
+  /** Whether the page was left and kept: `suspend` was called last. */
   get isSuspended() {
     return this.#phase.is === 'suspended';
   }
@@ -201,7 +202,8 @@ export class Core {
   }
 
   /**
-   * Handles the end of a socket or a failed attempt.
+   * Handles the end of a socket or a failed attempt: waits for the next one, or closes. Does
+   * nothing while closed, suspended or waiting.
    *
    * @param {import('./ending.js').Ending} why
    */
@@ -222,13 +224,16 @@ export class Core {
     this.#emit({ state: 'waiting', in_ms: wait, ...why });
   }
 
-  /** Handles an HTTP answer to the upgrade request. */
+  /**
+   * Handles an HTTP answer to the upgrade request. Only the vectors call it: a WebSocket of a
+   * browser or of Node.js does not report the status.
+   */
   refused(now, random, { status, retry_after_ms: hint = null }) {
     this.#hint = hint;
     this.lost(now, random, { status });
   }
 
-  /** Ends the session for good. */
+  /** Ends this client. An open socket closes with 1000, which ends the session in the mesh too. */
   close() {
     const { is } = this.#phase;
     if (is === 'closed') return;
@@ -237,7 +242,7 @@ export class Core {
     this.#end({});
   }
 
-  /** Ends this client, and saves the session for another page. */
+  /** Ends this client, and saves the session for another page. Does nothing while closed. */
   detach() {
     if (this.#phase.is === 'closed') return;
     const saved = this.#dropAndSave();
@@ -280,7 +285,8 @@ export class Core {
    * Accepts a `signal`, `join`, `leave` or `broadcast` and returns its ticket. The outcome is a
    * `settle` effect.
    *
-   * @throws {SendError}
+   * @throws {SendError} any code but `not_connected`
+   * @throws {TypeError} if the request cannot be written as JSON
    */
   request(now, request) {
     if (this.#phase.is === 'closed') throw new SendError('closed');

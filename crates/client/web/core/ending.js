@@ -2,7 +2,8 @@
  * Reactions to the end of a connection.
  *
  * @typedef {{code?: number, status?: number, fault?: string}} Ending
- *   close code of the socket, HTTP status of a refusal, or the reason why the client gave up
+ *   close code of the socket, HTTP status of a refusal, or the reason why the client gave up:
+ *   `no_welcome`, `no_token`, `silent` or `protocol_error`
  */
 
 import { MAX_HINT, MIN_POLICY_WAIT } from './rules.js';
@@ -33,12 +34,12 @@ export function isTokenRejected({ code, status }) {
 export const isPolicyViolation = ({ code }) => code === POLICY_VIOLATION;
 
 /**
- * Returns the wait before the next attempt, in milliseconds: the server's hint, else a random part
- * of the window.
+ * Returns the wait before the next attempt, in milliseconds: the server's hint (at most 1 h), else
+ * the part `random` of the window.
  *
- * @param {number} window
- * @param {number} random
- * @param {number | null} hint
+ * @param {number} window in milliseconds
+ * @param {number} random in [0, 1)
+ * @param {number | null} hint in milliseconds; null: none
  * @param {boolean} isLater the wait is at least `MIN_POLICY_WAIT`
  */
 export function delay(window, random, hint, isLater) {

@@ -15,7 +15,7 @@ const EVENTS = new Set(['joined', 'waiting', 'members_changed', 'left', 'ice_ser
 /** Returns `true` for a type that the application gets unchanged. */
 export const isEvent = ({ type }) => EVENTS.has(type);
 
-/** Returns `true` for a type that a server sends only after `welcome`, or `welcome` itself. */
+/** Returns `true` for a type with required fields. Without a `welcome` it breaks the protocol. */
 export const needsWelcome = ({ type }) => REQUIRED.has(type);
 
 /** Returns the message, or null if the text breaks the protocol. */

@@ -2,7 +2,7 @@ import { bytesOf, encode } from './outgoing.js';
 import { SendError } from './outcome.js';
 import { MAX_UNANSWERED, MAX_UNANSWERED_BYTES } from './rules.js';
 
-/** Maximum length of `{"type":"broadcast","id":9007199254740991`. */
+/** Bytes that each request counts in addition to its text without a number. */
 const MAX_HEAD = 48;
 
 /**
@@ -10,10 +10,11 @@ const MAX_HEAD = 48;
  *
  * @typedef {object} Entry
  * @property {number} id number in the session, once the request has been sent
- * @property {number | null} ticket null for requests of an earlier page and of the client itself
+ * @property {number | null} ticket null for requests of an earlier page and of the client itself,
+ *   and for expired ones
  * @property {object} request
  * @property {boolean} rejoins whether the client joins by itself after a lost session
- * @property {number} bytes
+ * @property {number} bytes approximate size, for the limits
  * @property {number | null} expires null for rejoins and for expired requests, whose numbers stay
  *   in use
  * @property {boolean} hasLeft whether it was sent in an earlier session
@@ -44,7 +45,8 @@ export class Requests {
   /**
    * Queues a request of the application and returns its ticket.
    *
-   * @throws {SendError} `too_large` above `maxBytes`, or `queue_full`
+   * @throws {SendError} `too_large` if its text has more than `maxBytes`; `queue_full` if it
+   *   exceeds the limits of the queue and cannot be sent next
    */
   push(now, request, maxBytes) {
     const { queue, queueBytes, timeoutMs } = this.#limits;
@@ -123,7 +125,7 @@ export class Requests {
     return expired;
   }
 
-  /** Removes all requests and returns their tickets. */
+  /** Removes all requests and returns their tickets, also null ones. Numbers start at 1 again. */
   clear() {
     const tickets = this.#all().map(({ ticket }) => ticket);
     this.#nextId = 1;

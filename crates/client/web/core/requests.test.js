@@ -1,3 +1,5 @@
+/** Limits and expiry of requests, beyond the vectors. */
+
 import assert from 'node:assert/strict';
 import test from 'node:test';
 

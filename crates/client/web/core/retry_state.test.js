@@ -1,3 +1,5 @@
+/** Growth of the maximum wait between attempts. */
+
 import assert from 'node:assert/strict';
 import test from 'node:test';
 

@@ -3,7 +3,7 @@
  * Times are in milliseconds.
  */
 
-/** Maximum wait before the first attempt after a loss. */
+/** Maximum wait before the first attempt after a loss, and minimum of later maxima. */
 export const FIRST_BACKOFF = 1_000;
 /** Maximum wait that a client chooses itself. */
 export const MAX_BACKOFF = 30_000;
@@ -16,7 +16,7 @@ export const STABLE_AFTER = 10_000;
 
 /** Time limit from the start of an attempt to `welcome`. */
 export const WELCOME_TIMEOUT = 10_000;
-/** Time limit of the token callback. */
+/** Time limit of the token callback, after which a renewal is repeated. */
 export const TOKEN_TIMEOUT = 30_000;
 /** Time between renewal and expiry of a token; a tenth of its validity if that is less. */
 export const RENEW_BEFORE = 30_000;

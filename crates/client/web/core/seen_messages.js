@@ -16,7 +16,7 @@ export class SeenMessages {
     return isNew;
   }
 
-  /** Returns the latest names, oldest first. */
+  /** Returns the latest names, at most 4,096, oldest first. */
   latest() {
     return [...this.#seenAtByName.keys()].slice(-MAX_SAVED_NAMES);
   }

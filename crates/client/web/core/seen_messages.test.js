@@ -1,3 +1,5 @@
+/** Lifetime and number of the names of received messages. */
+
 import assert from 'node:assert/strict';
 import test from 'node:test';
 

@@ -1,3 +1,5 @@
+/** Replacement of rejected tokens. */
+
 import assert from 'node:assert/strict';
 import test from 'node:test';
 

@@ -32,9 +32,10 @@ pub struct DnsSettings {
     pub servers: Vec<SocketAddr>,
     /// Time limit for an answer, including retries.
     pub answer_timeout: Duration,
-    /// Minimum time between an answer and the next query.
+    /// Minimum time between an answer and the next query. Also the maximum wait after a first
+    /// failed query. It doubles with each further failure, up to tenfold.
     pub min_interval: Duration,
-    /// Maximum time between an answer and the next query.
+    /// Maximum time between an answer or a failed query and the next query.
     pub max_interval: Duration,
 }
 

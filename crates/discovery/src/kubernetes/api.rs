@@ -15,9 +15,9 @@ use crate::{ReadError, SourceError};
 pub struct KubernetesSettings {
     /// Path of the kubeconfig. `None`: `KUBECONFIG`, `~/.kube/config` or the pod's service account.
     pub kubeconfig: Option<PathBuf>,
-    /// Time limit for a list, or for the start of a watch.
+    /// Time limit for a connection, for a list, or for the start of a watch.
     pub answer_timeout: Duration,
-    /// Requested duration of a watch, in whole seconds, 1 s to 290 s.
+    /// Requested duration of a watch, rounded down to seconds, 1 s to 290 s.
     pub watch_duration: Duration,
     /// Time after the requested end at which a watch counts as silent.
     pub silence_grace: Duration,
@@ -25,10 +25,10 @@ pub struct KubernetesSettings {
     pub proven_after: Duration,
     /// Mean interval of lists while watches work; each is 20% longer or shorter at random.
     pub resync_interval: Duration,
-    /// Maximum wait after a first failure. It doubles with each further failure; half of it is
-    /// random.
+    /// Maximum wait after a first failure. It doubles with each further failure, until a watch
+    /// works. The wait is a random time in its upper half.
     pub min_backoff: Duration,
-    /// Upper limit of that wait.
+    /// Upper limit of the maximum wait after failures.
     pub max_backoff: Duration,
 }
 

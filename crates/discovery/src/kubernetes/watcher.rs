@@ -26,6 +26,7 @@ pub(crate) struct Watcher {
     settings: KubernetesSettings,
     sender: NewsSender,
     slices: Slices,
+    /// Number of ignored endpoints at the latest report. A higher one is logged.
     ignored: usize,
     backoff: Backoff,
     /// `true` while a watch runs that has reached `KubernetesSettings::proven_after`: it works.
