@@ -1,5 +1,6 @@
 //! The plan of one run, drawn from its seed before the run begins.
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, ValueEnum};
 use signaling_protocol::CloseCode;
 
@@ -16,7 +17,7 @@ pub struct Size {
     #[arg(long, default_value_t = 3)]
     pub nodes: usize,
     /// Number of edges, at least 1.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub edges: usize,
     /// Number of native clients. Worlds in which nodes own rooms have 14 clients of dialects more.
     #[arg(long, default_value_t = 20)]

@@ -66,8 +66,8 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::UnclaimedSeats => (mesh_rooms(), Promise(1)),
         // Rooms have a backup, so a single crash loses no operation.
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
-        Mutant::Barrier => (parted_rooms(), Promise(106)),
-        Mutant::SeenEpochs => (Size { faults: 6, ..parted_rooms() }, Promise(989)),
+        Mutant::Barrier => (parted_rooms(), Promise(193)),
+        Mutant::SeenEpochs => (Size { faults: 6, ..parted_rooms() }, Promise(1117)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(609)),
         Mutant::RoomReports => (lost_rooms(), Promise(82)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
