@@ -25,6 +25,8 @@ export class Client extends EventTarget {
   #WebSocket;
   #core;
   #token;
+  /** Number of calls of `#token`. */
+  #tokenCalls = 0;
   #saves;
   #socket = null;
   #timer;
@@ -60,7 +62,7 @@ export class Client extends EventTarget {
   constructor({ urls, clientId, token, ...options }) {
     super();
     const { WebSocket = globalThis.WebSocket, ...others } = options;
-    const { storage = globalThis.sessionStorage ?? null, ...limits } = others;
+    const { storage = sessionStorageOfPage(), ...limits } = others;
     this.clientId = clientId;
     this.#urls = urls;
     this.#WebSocket = WebSocket;
@@ -292,11 +294,13 @@ export class Client extends EventTarget {
   }
 
   async #fetchToken() {
+    const call = ++this.#tokenCalls;
     try {
       const token = await this.#token();
       this.#perform((now) => this.#core.token(now, token));
     } catch {
-      this.#perform((now, random) => this.#core.tokenFailed(now, random));
+      // A call that fails after its time limit must not end the next one.
+      if (call === this.#tokenCalls) this.#perform((now, random) => this.#core.tokenFailed(now, random));
     }
   }
 
@@ -311,5 +315,14 @@ export class Client extends EventTarget {
 
   #emit(type, detail) {
     this.dispatchEvent(new CustomEvent(type, { detail }));
+  }
+}
+
+/** The page's sessionStorage. null: there is none, or the page may not use it, as in a sandbox. */
+function sessionStorageOfPage() {
+  try {
+    return globalThis.sessionStorage ?? null;
+  } catch {
+    return null;
   }
 }

@@ -92,3 +92,31 @@ test('client reports its latest ICE servers and node', (context) => {
   assert.deepEqual([client.iceServers, client.node], [turn, 'node-1']);
   client.close();
 });
+
+test('late failure of a token call does not end the next call', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const failures = [];
+  const token = () => new Promise((_, fail) => failures.push(fail));
+  const options = { urls: ['ws://mesh.example/v1/connect'], clientId: 'me', storage: null };
+  const client = new Client({ ...options, token, WebSocket: FakeSocket });
+  client.connect();
+  client.close();
+  client.connect();
+  failures[0](new Error('late'));
+  await new Promise(setImmediate);
+  assert.deepEqual([failures.length, client.state], [2, 'connecting']);
+  failures[1](new Error('no token'));
+  await new Promise(setImmediate);
+  assert.equal(client.state, 'waiting');
+  client.close();
+});
+
+test('page without access to its storage has a client', (context) => {
+  const denied = () => {
+    throw new Error('the page is in a sandbox');
+  };
+  Object.defineProperty(globalThis, 'sessionStorage', { configurable: true, get: denied });
+  context.after(() => delete globalThis.sessionStorage);
+  const client = new Client({ urls: ['ws://mesh.example'], clientId: 'me', WebSocket: FakeSocket });
+  assert.equal(client.state, 'closed');
+});
