@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use signaling_protocol::CloseCode;
+
 use crate::peerjs::{self, Keys};
 use crate::request::{Answer, Head};
 use crate::{gstreamer, matchbox, pixel_streaming, rxdb, trystero, y_webrtc};
@@ -48,6 +50,15 @@ impl Dialect {
         Self::Matchbox,
         Self::GStreamer,
     ];
+
+    /// Returns the code by which a server that goes away closes a client: 1012 for players and
+    /// streamers of Pixel Streaming, which do not return after 1001.
+    pub const fn going_away(self) -> CloseCode {
+        match self {
+            Self::PixelStreaming => CloseCode::SERVICE_RESTART,
+            _ => CloseCode::GOING_AWAY,
+        }
+    }
 
     /// Returns its name, its code, and the maximum size of a client's message in bytes.
     const fn traits(self) -> (&'static str, &'static str, usize) {

@@ -81,6 +81,10 @@ impl EdgeCore {
             let goodbye = ServerMessage::Goodbye { reason, retry_after_ms: Some(retry_after_ms) }.to_json();
             session.output.append(&mut self.pool, |out| encode::text(out, &goodbye));
         }
+        let code = match &session.dialect {
+            Some(dialect) if code == CloseCode::GOING_AWAY => dialect.client.dialect.going_away(),
+            _ => code,
+        };
         self.close(client, code, reason);
     }
 

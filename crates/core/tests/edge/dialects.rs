@@ -16,7 +16,11 @@ const OFFER: &str = r#"{"type":"OFFER","dst":"bob"}"#;
 /// Creates an edge with a client of a dialect in slot 0.
 fn open(dialect: Dialect, change: impl FnOnce(&mut Settings)) -> (Edge, ClientKey) {
     let mut edge = Edge::with(change);
-    let path = if dialect == Dialect::PeerJs { "/peerjs" } else { "" };
+    let path = match dialect {
+        Dialect::PeerJs => "/peerjs",
+        Dialect::PixelStreaming => "/player",
+        _ => "",
+    };
     let head = Head { method: "GET", path, query: "key=peerjs&id=alice&token=t", upgrade: true, ..Head::default() };
     let settings = DialectSettings::default();
     let Answer::Upgrade(opening) = dialect.request(&settings, &head, &[0; 32]) else { panic!("no upgrade") };
@@ -109,6 +113,15 @@ fn close_of_the_translator_has_no_code() {
     edge.say(client, r#"{"type":"LEAVE"}"#);
     assert_eq!(edge.closed(), Some(CloseCode::NO_CODE));
     assert_eq!(edge.said(edge.link).last().map(String::as_str), Some("detach 0 Left"));
+}
+
+#[test]
+fn drain_closes_clients_by_a_code_after_which_they_return() {
+    for (dialect, code) in [(Dialect::PeerJs, CloseCode::GOING_AWAY), (Dialect::PixelStreaming, CloseCode(1012))] {
+        let (mut edge, client) = open(dialect, |_| {});
+        edge.core.send_away(client, CloseCode::GOING_AWAY, "drain", 500);
+        assert_eq!(edge.closed(), Some(code), "{dialect:?}");
+    }
 }
 
 #[test]

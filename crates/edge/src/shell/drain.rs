@@ -16,10 +16,11 @@ const OUTCOME_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval of checks whether dialect clients are left.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Closes the sockets of all present clients by 1001, spread evenly over `window` less 1 s. Native
-/// clients first get a `goodbye` with `reason`. Clients of dialects stay for `dialect_wait`, then
-/// are closed over another `window`. Returns 1 s after the last close, and without clients at once.
-/// Later clients stay, so the caller first has the edge refuse them ([`Edge::drain`]).
+/// Closes the sockets of all present clients, spread evenly over `window` less 1 s. The code is
+/// 1001, for clients of Pixel Streaming 1012. Native clients first get a `goodbye` with `reason`.
+/// Clients of dialects stay for `dialect_wait`, then are closed over another `window`. Returns 1 s
+/// after the last close, and without clients at once. Later clients stay, so the caller first has
+/// the edge refuse them ([`Edge::drain`]).
 pub async fn drain_clients(edge: &Edge, reason: &str, window: Duration, dialect_wait: Duration) {
     let clients = |have_dialect: bool| -> Vec<ClientKey> {
         edge.with_core(|core| core.clients().into_iter().filter(|key| core.has_dialect(*key) == have_dialect).collect())
