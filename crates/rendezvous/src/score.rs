@@ -44,8 +44,10 @@ impl KeyHash {
     }
 }
 
-/// A node's part of every score, computed once for each [`Ranking`](crate::Ranking). It has no debug
-/// output: with the seed of a known node id, guesses of a secret hash seed could be checked.
+/// A node's part of every score, computed once for each [`Ranking`](crate::Ranking).
+///
+/// It has no debug output: with the seed of a known node id, guesses of a secret hash seed could be
+/// checked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct NodeSeed {
     mixed_bitflip: u64,

@@ -136,9 +136,9 @@ impl MeshRooms {
 }
 
 impl NodeCore {
-    /// Goes once through all owned rooms, for a new view. Gives up those that belong to other nodes
-    /// by it. In the others, queues backups, and requests for claims to nodes that are back in the
-    /// view: their seats expire since they left it.
+    /// Goes once through all owned rooms, for a new view. Gives up the rooms of other nodes. In the
+    /// rest, queues backups, and requests for claims to nodes that are back in the view: their
+    /// seats expire since they left it.
     pub(super) fn review_rooms(&mut self, back: &[NodeId]) {
         let Some(mesh) = &self.mesh_rooms else { return };
         let (mut given_up, mut unassigned, mut claim_requests) = (Vec::new(), Vec::new(), Vec::new());
