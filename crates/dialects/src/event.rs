@@ -11,9 +11,6 @@ pub enum Event {
     Answered(AnswerKind),
     /// A room request or list of members was refused and waits: no node can carry it out now.
     RoomWait,
-    /// A broadcast was refused and waits: the client's broadcasts reach too many members/s. Nodes
-    /// now delay it without a refusal, so only those of earlier releases cause this.
-    ReachWait,
 }
 
 /// Reason why an input had no effect: the label `reason` of `signaling_dialect_ignored_total`.

@@ -10,8 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use signaling_protocol::ErrorCode;
-
 use crate::event::Event;
 use crate::native;
 use crate::translator::{Close, Out};
@@ -164,12 +162,12 @@ impl RoomRequests {
         Some(Outcome { room, is_join, changes_seat })
     }
 
-    /// Handles a failure with this error code. The request is repeated after `retry_after`, within
+    /// Handles a failure. The request is repeated after `retry_after`, within
     /// [`MIN_RETRY`] and [`MAX_RETRY`]. No effect for an id without a pending room request.
-    pub(crate) fn refuse(&mut self, now: Instant, id: u64, code: &str, retry_after: Duration, out: &mut Out) {
+    pub(crate) fn refuse(&mut self, now: Instant, id: u64, retry_after: Duration, out: &mut Out) {
         let Some(pending) = self.pending.get(&id) else { return };
         let Some(state) = self.rooms.get_mut(&pending.room) else { return };
-        out.count(if code == ErrorCode::RateLimited.as_str() { Event::ReachWait } else { Event::RoomWait });
+        out.count(Event::RoomWait);
         self.aging.insert(id);
         state.waiting.insert(id);
         if state.joining == Some(id) {
@@ -343,7 +341,7 @@ mod tests {
 
         fn refuse(&mut self, id: u64, ms: u64) -> Vec<u64> {
             self.sent(|requests, now, out| {
-                requests.refuse(now, id, "room_store_unavailable", Duration::from_millis(ms), out);
+                requests.refuse(now, id, Duration::from_millis(ms), out);
             })
         }
 

@@ -140,7 +140,7 @@ impl Topics {
         match FromMesh::parse(text) {
             FromMesh::Broadcast { room, from, data } => self.deliver(&room, &from, data, out),
             FromMesh::Ack { id } => drop(self.requests.finish(now, id, out)),
-            FromMesh::Error { id, code, retry_after: Some(wait) } => self.requests.refuse(now, id, &code, wait, out),
+            FromMesh::Error { id, retry_after: Some(wait), .. } => self.requests.refuse(now, id, wait, out),
             FromMesh::Error { id, retry_after: None, .. } => self.fail(now, id, out),
             FromMesh::SeatLost { room } if self.subscribed.contains(&*room) => {
                 self.requests.seat_lost(&room, Close::TRY_AGAIN, out);

@@ -67,8 +67,6 @@ pub struct DialectCounts {
     pub claims: [u64; 3],
     /// Requests that waited because no node could carry them out.
     pub room_waits: u64,
-    /// Broadcasts that waited because the client's broadcasts reached too many members.
-    pub reach_waits: u64,
     /// Read pauses because a client exceeded its rate.
     pub rate_waits: u64,
 }
@@ -83,7 +81,6 @@ impl DialectCounts {
                 self.answers.get_mut(kind as usize).into_iter().for_each(|total| *total += count);
             }
             Event::RoomWait => self.room_waits += count,
-            Event::ReachWait => self.reach_waits += count,
         }
     }
 }

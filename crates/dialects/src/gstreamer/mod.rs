@@ -126,7 +126,7 @@ impl GStreamer {
             FromMesh::Ack { id } => self.accepted(now, id, out),
             FromMesh::Error { id, code, retry_after } => match retry_after {
                 Some(wait) if code != "overloaded" && self.requests.is_pending(id) => {
-                    self.requests.refuse(now, id, &code, wait, out);
+                    self.requests.refuse(now, id, wait, out);
                 }
                 _ => self.fail(now, id, &code, out),
             },

@@ -109,7 +109,7 @@ impl Matchbox {
         let may_be_refused = self.election.as_ref().is_some_and(Election::may_be_refused);
         let is_refused = code == "overloaded" && may_be_refused;
         if let Some(wait) = retry_after.filter(|_| !is_refused) {
-            return self.requests.refuse(now, id, code, wait, out);
+            return self.requests.refuse(now, id, wait, out);
         }
         if self.requests.finish(now, id, out).is_none() {
             return;

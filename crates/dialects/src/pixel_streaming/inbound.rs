@@ -50,7 +50,7 @@ impl State {
                     context.requests.finish(context.now, id, context.out);
                     self.id.is_taken(context);
                 } else if let Some(wait) = retry_after {
-                    context.requests.refuse(context.now, id, &code, wait, context.out);
+                    context.requests.refuse(context.now, id, wait, context.out);
                 } else if let Some(outcome) = context.requests.finish(context.now, id, context.out) {
                     self.failed(context, &outcome);
                 }

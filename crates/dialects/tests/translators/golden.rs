@@ -23,7 +23,7 @@
 //! | `close CODE REASON`, `close without code` | close frame; without a space if `REASON` is empty |
 //! | `count ignored REASON xN` | `Event::Ignored`, `N` times; without `xN` once |
 //! | `count answer KIND xN` | `Event::Answered` |
-//! | `count wait room xN`, `count wait reach xN` | `Event::RoomWait`, `Event::ReachWait` |
+//! | `count wait room xN` | `Event::RoomWait` |
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -105,7 +105,6 @@ fn lines(out: &Out) -> Vec<String> {
             Event::Ignored(reason) => format!("count ignored {reason:?}"),
             Event::Answered(kind) => format!("count answer {kind:?}"),
             Event::RoomWait => "count wait room".to_owned(),
-            Event::ReachWait => "count wait reach".to_owned(),
         };
         if *count > 1 {
             write!(line, " x{count}").unwrap();

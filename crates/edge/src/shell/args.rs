@@ -105,7 +105,7 @@ pub struct EdgeArgs {
     #[arg(long, env = "SIGNALING_PEERJS_KEYS", value_name = "KEYS", default_value = "peerjs")]
     pub peerjs_keys: Keys,
 
-    /// Maximum players of one Pixel Streaming streamer (0 for no limit)
+    /// Maximum players of one Pixel Streaming streamer (0: 10,000, with its SFUs)
     #[arg(long, env = "SIGNALING_PIXELSTREAMING_MAX_PLAYERS", value_name = "PLAYERS", default_value_t = 0)]
     pub pixelstreaming_max_players: u32,
 

@@ -28,7 +28,7 @@ metrics! {
              same client had it (taken_over), another client has it (refused)";
         waits: By<(DialectLabel, Wait)> = "signaling_dialect_waits_total",
             "Waits of dialects' clients, each retry counted, by dialect and cause: message or byte rate exceeded, client not read \
-             (rate), broadcast over --broadcast-rate (reach), no node can carry out the room request (room)";
+             (rate), no node can carry out the room request (room)";
     }
 }
 
@@ -54,7 +54,7 @@ label! {
 }
 label! { pub(crate) enum Answer = "kind" { Expire = "expire", Error = "error", SubscribeFailed = "subscribe_failed" } }
 label! { pub(crate) enum Claim = "result" { New = "new", TakenOver = "taken_over", Refused = "refused" } }
-label! { pub(crate) enum Wait = "cause" { Rate = "rate", Reach = "reach", Room = "room" } }
+label! { pub(crate) enum Wait = "cause" { Rate = "rate", Room = "room" } }
 
 // Labels in the order of `IgnoredReason::ALL`, `AnswerKind::ALL` and `DialectCounts::claims`.
 const IGNORED: [Ignored; 7] = [
@@ -76,18 +76,12 @@ pub(super) fn publish(core: &EdgeCore) {
         let label = DialectLabel(dialect);
         METRICS.sockets.of(label).publish(sockets as u64);
         let counts = core.dialect_counts(dialect);
-        let DialectCounts { frames_in, frames_out, ignored, answers, claims, rate_waits, reach_waits, room_waits } =
-            counts;
+        let DialectCounts { frames_in, frames_out, ignored, answers, claims, rate_waits, room_waits } = counts;
         publish_each(&METRICS.frames, label, [Direction::In, Direction::Out], [frames_in, frames_out]);
         publish_each(&METRICS.ignored, label, IGNORED, ignored);
         publish_each(&METRICS.answers, label, ANSWERS, answers);
         publish_each(&METRICS.claims, label, CLAIMS, claims);
-        publish_each(
-            &METRICS.waits,
-            label,
-            [Wait::Rate, Wait::Reach, Wait::Room],
-            [rate_waits, reach_waits, room_waits],
-        );
+        publish_each(&METRICS.waits, label, [Wait::Rate, Wait::Room], [rate_waits, room_waits]);
     }
 }
 
