@@ -103,8 +103,6 @@ pub enum Mutant {
     RoomRetired,
     /// An owner ignores that its backup refuses the log.
     RefusedLogs,
-    /// Requests for rooms do not carry the highest epoch that their node has seen.
-    SeenEpochs,
     /// Nodes do not name the rooms of their clients to a new owner.
     RoomReports,
     /// Nodes confirm any view to a new owner.

@@ -52,7 +52,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let lost_rooms = || Size { faults: 10, kinds: vec![FaultKind::Crash, FaultKind::Flap], ..mesh_rooms() };
     let one_crash = || Size { faults: 1, messages: 0, kinds: vec![FaultKind::Crash], ..mesh_rooms() };
     let parted_kinds = vec![FaultKind::Flap, FaultKind::PauseNode, FaultKind::CutNodes];
-    let parted_rooms = || Size { faults: 4, kinds: parted_kinds.clone(), ..mesh_rooms() };
+    let parted_rooms = || Size { faults: 4, kinds: parted_kinds, ..mesh_rooms() };
     match mutant {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats => (rooms(), Promise(4)),
@@ -67,7 +67,6 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         // Rooms have a backup, so a single crash loses no operation.
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
         Mutant::Barrier => (parted_rooms(), Promise(193)),
-        Mutant::SeenEpochs => (Size { faults: 6, ..parted_rooms() }, Promise(1117)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(609)),
         Mutant::RoomReports => (lost_rooms(), Promise(82)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),

@@ -69,7 +69,6 @@ impl Mutant {
                 continue;
             }
             match (self, &mut item) {
-                (Self::SeenEpochs, Item::RoomRequest { epoch, .. }) => *epoch = 0,
                 (Self::RemainingTtl, Item::Envelope(envelope)) => envelope.ttl = hold,
                 (Self::PrevPending, Item::Envelope(envelope)) => envelope.prev_pending = MessageNumber::NONE,
                 (Self::Via, Item::Envelope(envelope)) => envelope.via.clear(),

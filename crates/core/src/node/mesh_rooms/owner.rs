@@ -280,7 +280,7 @@ mod tests {
 
     use signaling_protocol::ClientId;
     use signaling_rooms::{Requester as By, Seat, SeatStatus};
-    use signaling_wire::{Incarnation, SessionId};
+    use signaling_wire::{Incarnation, RoomRequestId, SessionId};
 
     use super::super::super::Settings;
     use super::*;
@@ -329,12 +329,30 @@ mod tests {
         mesh.owned.remove(&name).unwrap()
     }
 
-    #[test]
-    fn backup_without_the_copy_refuses_the_log_behind_it() {
-        let (now, mut owner) = (Instant::now(), node("n0"));
+    /// Returns the node `n0` with a room in epoch 9.
+    fn owner() -> (NodeCore, RoomName) {
+        let mut owner = node("n0");
         let name = |number| RoomName::new(&format!("r{number}")).unwrap();
         let name = (0..).map(name).find(|name| rooms(&mut owner).owns(name)).unwrap();
         rooms(&mut owner).own(&name, Room::default(), (LogPosition::default(), 9), BTreeSet::new());
+        (owner, name)
+    }
+
+    #[test]
+    fn request_of_a_later_epoch_makes_the_owner_ask_all_members() {
+        for (seen, is_owner) in [(8, true), (9, true), (10, false)] {
+            let (mut node, name) = owner();
+            rooms(&mut node).barrier.waiting.clear();
+            let requester = Requester { node: NodeId::new("n1").unwrap(), id: RoomRequestId(1) };
+            node.room_requested(Instant::now(), requester, (name.clone(), seen), Op::List { after: None });
+            let mesh = rooms(&mut node);
+            assert_eq!((mesh.owned.contains_key(&name), mesh.barrier.is_complete()), (is_owner, is_owner), "{seen}");
+        }
+    }
+
+    #[test]
+    fn backup_without_the_copy_refuses_the_log_behind_it() {
+        let (now, (mut owner, name)) = (Instant::now(), owner());
         owner.assign_backup(now, &name);
         owner.apply_entry(now, &name, &LogEntry::Lost, None);
         let at = rooms(&mut owner).owned[&name].at;
