@@ -8,6 +8,9 @@ use crate::peerjs::{self, Keys};
 use crate::request::{Answer, Head};
 use crate::{gstreamer, matchbox, pixel_streaming, rxdb, trystero, y_webrtc};
 
+/// 1012: the server cannot serve the client now. Pixel Streaming's clients return after it.
+pub(crate) const SERVICE_RESTART: CloseCode = CloseCode(1012);
+
 /// A dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
@@ -55,7 +58,7 @@ impl Dialect {
     /// streamers of Pixel Streaming, which do not return after 1001.
     pub const fn going_away(self) -> CloseCode {
         match self {
-            Self::PixelStreaming => CloseCode::SERVICE_RESTART,
+            Self::PixelStreaming => SERVICE_RESTART,
             _ => CloseCode::GOING_AWAY,
         }
     }

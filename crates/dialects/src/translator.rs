@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use signaling_protocol::CloseCode;
 
+use crate::dialect::SERVICE_RESTART;
 use crate::event::{AnswerKind, Event, IgnoredReason};
 
 /// Something that happened to a client or its session.
@@ -89,7 +90,7 @@ impl Close {
     /// 1013: the mesh cannot serve the client now.
     pub const TRY_AGAIN: Self = Self::new(Some(CloseCode::TRY_AGAIN));
     /// 1012: the client must reconnect. Pixel Streaming gets it in place of `TRY_AGAIN`.
-    pub const RESTART: Self = Self::new(Some(CloseCode::SERVICE_RESTART));
+    pub const RESTART: Self = Self::new(Some(SERVICE_RESTART));
 
     /// Creates a close frame without a reason.
     pub(crate) const fn new(code: Option<CloseCode>) -> Self {

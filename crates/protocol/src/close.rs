@@ -33,9 +33,6 @@ impl CloseCode {
     pub const TOO_BIG: Self = Self(1009);
     /// A fault of the server. Edges send it to clients of dialects alone.
     pub const INTERNAL: Self = Self(1011);
-    /// The server drains, or cannot serve the client now. Edges send it to clients of Pixel
-    /// Streaming alone, which do not return after 1001.
-    pub const SERVICE_RESTART: Self = Self(1012);
     /// Placeholder for a close frame without a code. No frame contains it.
     pub const NO_CODE: Self = Self(1005);
     /// No node can take the client now, the server drains, or it lacks memory for the incomplete
