@@ -20,7 +20,7 @@ use crate::folder::log_tail;
 /// Text of [`Process::ended`] for exit code 0.
 pub(crate) const EXITED: &str = "exited";
 /// Maximum time until a program beside the mesh is ready.
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A child process, the leader of its own process group. It is killed when the Tokio runtime that
 /// started it ends. With an installed `setpriv` it receives a signal when the thread that started

@@ -56,7 +56,7 @@ label! { pub(crate) enum Answer = "kind" { Expire = "expire", Error = "error", S
 label! { pub(crate) enum Claim = "result" { New = "new", TakenOver = "taken_over", Refused = "refused" } }
 label! { pub(crate) enum Wait = "cause" { Rate = "rate", Room = "room" } }
 
-// Labels in the order of `IgnoredReason::ALL`, `AnswerKind::ALL` and `DialectCounts::claims`.
+// Labels in the order of `IgnoredReason`, `AnswerKind` and `DialectCounts::claims`.
 const IGNORED: [Ignored; 7] = [
     Ignored::Json,
     Ignored::Type,

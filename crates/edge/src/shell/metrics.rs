@@ -19,7 +19,8 @@ metrics! {
         opened: Counter = "signaling_client_sockets_opened_total", "Client WebSockets opened";
         closed: Counter = "signaling_client_sockets_closed_total", "Client WebSockets closed, by either side";
         closes: By<CloseLabel> = "signaling_client_closes_total",
-            "Close frames on client sockets, also in reply, but not to refused connects, by close code (`PROTOCOL.md`)";
+            "Close frames on client sockets, also in reply, but not to refused connects, by close code (`PROTOCOL.md`; 1012: Pixel \
+             Streaming)";
         unattached: Gauge = "signaling_unattached_sessions",
             "Sessions of this edge without a node: in handoff, trunk lost, or no node is usable; their messages wait";
         paused: Gauge = "signaling_read_paused_clients",
@@ -81,7 +82,7 @@ metrics! {
 label! {
     /// Close code that the edge sends.
     pub(crate) struct CloseLabel = "code" [
-        1000, 1001, 1002, 1003, 1005, 1007, 1008, 1009, 1011, 1013, 4002, 4003, 4004, 4006, 4029, 4400, 4401, 4403, 4409, 4410,
+        1000, 1001, 1002, 1003, 1005, 1007, 1008, 1009, 1011, 1012, 1013, 4002, 4003, 4004, 4006, 4029, 4400, 4401, 4403, 4409, 4410,
         4411,
     ]
 }

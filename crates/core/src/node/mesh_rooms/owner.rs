@@ -279,8 +279,9 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use signaling_protocol::ClientId;
-    use signaling_rooms::{Requester as By, Seat, SeatStatus};
-    use signaling_wire::{Incarnation, RoomRequestId, SessionId};
+    use signaling_rooms::{Request, Requester as By, Seat, SeatStatus};
+    use signaling_wire::lane::LENGTH_BYTES;
+    use signaling_wire::{Incarnation, RoomRequestId, SessionId, forward};
 
     use super::super::super::Settings;
     use super::*;
@@ -329,13 +330,39 @@ mod tests {
         mesh.owned.remove(&name).unwrap()
     }
 
+    /// Returns a name for which `fits` returns `true`.
+    fn room(fits: impl FnMut(&RoomName) -> bool) -> RoomName {
+        (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap()).find(fits).unwrap()
+    }
+
     /// Returns the node `n0` with a room in epoch 9.
     fn owner() -> (NodeCore, RoomName) {
         let mut owner = node("n0");
-        let name = |number| RoomName::new(&format!("r{number}")).unwrap();
-        let name = (0..).map(name).find(|name| rooms(&mut owner).owns(name)).unwrap();
+        let name = room(|name| rooms(&mut owner).owns(name));
         rooms(&mut owner).own(&name, Room::default(), (LogPosition::default(), 9), BTreeSet::new());
         (owner, name)
+    }
+
+    #[test]
+    fn repeated_request_carries_the_latest_epoch_of_its_room() {
+        let (now, mut node) = (Instant::now(), node("n0"));
+        let name = room(|name| !rooms(&mut node).owns(name));
+        let (peer, _) = node.peers().next().unwrap();
+        let opening = node.open_lane(now, peer).unwrap();
+        node.lane_opened(now, peer, opening.exchange, Incarnation([1; 8]));
+        node.request_for_operator(1, Request { room: name.clone(), op: Op::List { after: None } });
+        node.send_room_tasks(now);
+        rooms(&mut node).record_epoch(&name, 10);
+        node.resend_requests(now, |owner| owner.as_str() == "n1");
+        let frame = node.take_lane_frame(now, peer, opening.exchange).unwrap();
+        let mut batch = &frame[LENGTH_BYTES..];
+        forward::open(&mut batch).unwrap();
+        let items = std::iter::from_fn(|| Item::take(&mut batch).ok());
+        let epochs = items.filter_map(|item| match item {
+            Item::RoomRequest { epoch, .. } => Some(epoch),
+            _ => None,
+        });
+        assert_eq!(epochs.collect::<Vec<_>>(), [0, 10]);
     }
 
     #[test]
