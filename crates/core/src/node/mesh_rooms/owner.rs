@@ -305,14 +305,8 @@ mod tests {
 
     /// Returns a node of the mesh of `n0` and `n1`.
     fn node(id: &str) -> NodeCore {
-        let member = |(id, address): (&str, &str)| Member {
-            id: NodeId::new(id).unwrap(),
-            address: address.parse().unwrap(),
-            draining: false,
-        };
-        let members = [("n0", "127.0.0.1:1"), ("n1", "127.0.0.1:2")].map(member);
         let mut node = NodeCore::new(settings(id));
-        node.set_view(Instant::now(), Arc::new(View::new(members).unwrap()));
+        node.set_view(Instant::now(), view(&["n0", "n1"]));
         node
     }
 
@@ -330,6 +324,15 @@ mod tests {
         mesh.owned.remove(&name).unwrap()
     }
 
+    fn view(ids: &[&str]) -> Arc<View> {
+        let member = |(port, id): (usize, &&str)| Member {
+            id: NodeId::new(id).unwrap(),
+            address: format!("127.0.0.1:{}", port + 1).parse().unwrap(),
+            draining: false,
+        };
+        Arc::new(View::new(ids.iter().enumerate().map(member)).unwrap())
+    }
+
     /// Returns a name for which `fits` returns `true`.
     fn room(fits: impl FnMut(&RoomName) -> bool) -> RoomName {
         (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap()).find(fits).unwrap()
@@ -341,6 +344,28 @@ mod tests {
         let name = room(|name| rooms(&mut owner).owns(name));
         rooms(&mut owner).own(&name, Room::default(), (LogPosition::default(), 9), BTreeSet::new());
         (owner, name)
+    }
+
+    #[test]
+    fn seats_of_a_node_that_left_are_unclaimed_though_it_returned() {
+        for returns in [false, true] {
+            let (now, (mut node, name)) = (Instant::now(), owner());
+            let requester = By { node: NodeId::new("n1").unwrap(), ..by(1) };
+            let MeshRooms { owned, rules, .. } = rooms(&mut node);
+            owned.get_mut(&name).unwrap().room.apply(rules, 1, &Op::Join { requester, data: None });
+            node.set_view(now, view(&["n0"]));
+            if returns {
+                node.set_view(now, view(&["n0", "n1"]));
+                assert!(rooms(&mut node).expiring.contains_key(&name), "it may claim its seats now");
+            }
+            let expire = |node: &mut NodeCore| {
+                let MeshRooms { owned, rules, .. } = rooms(node);
+                owned[&name].room.deadline(rules).is_some()
+            };
+            assert!(!expire(&mut node));
+            node.sweep(now);
+            assert!(expire(&mut node), "{returns}");
+        }
     }
 
     #[test]

@@ -407,3 +407,33 @@ impl NodeCore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use signaling_protocol::ClientId;
+
+    use super::super::RoomSettings;
+    use super::*;
+
+    #[test]
+    fn sessions_are_checked_in_turn_within_the_interval() {
+        let start = Instant::now();
+        for (count, step_ms) in [(1, 50), (3, 50), (7, 250), (25, 50), (25, 5_000)] {
+            let mut rooms = Rooms::new(start, RoomSettings::default());
+            for id in 0..count {
+                let room_session = RoomSession::new(ClientId::new("alice").unwrap(), (1, 1));
+                rooms.sessions.insert(SessionId([id; 16]), room_session);
+            }
+            let mut steps = (1..).map(|step| start + Duration::from_millis(step_ms) * step);
+            for _ in 0..3 {
+                let mut checked = BTreeSet::new();
+                for now in steps.by_ref().take(usize::try_from(500 / step_ms).unwrap().max(1)) {
+                    checked.extend(rooms.take_due_sessions(now));
+                }
+                assert_eq!(checked.len(), rooms.sessions.len(), "{count} sessions every {step_ms} ms");
+                // The next one continues behind a session that has ended.
+                rooms.checked_until.map(|last| rooms.sessions.remove(&last));
+            }
+        }
+    }
+}
