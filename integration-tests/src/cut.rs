@@ -102,7 +102,7 @@ impl Relay {
         self.held.send_replace(Held::Everything);
     }
 
-    /// Holds back the lanes of these nodes, and no other connections.
+    /// Holds back the lanes of the nodes in `senders`, and no other connections.
     pub fn hold_lanes_of(&self, senders: &[&str]) {
         self.held.send_replace(Held::LanesOf(senders.iter().map(ToString::to_string).collect()));
     }

@@ -101,8 +101,10 @@ pub(super) struct Reading {
 }
 
 impl Meter {
-    /// Creates a meter of these processes and of the mesh's Redis, if it has one. Fails if that is
-    /// unreachable.
+    /// Creates a meter of the processes in `watched` and of the mesh's Redis, if it has one.
+    ///
+    /// # Errors
+    /// If the Redis is unreachable.
     pub(super) async fn new(watched: Vec<Watched>, mesh: Option<&MeshFile>) -> Result<Self> {
         let redis = match mesh.and_then(|mesh| mesh.redis.as_deref()) {
             Some(url) => {

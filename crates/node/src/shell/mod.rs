@@ -137,8 +137,9 @@ impl Node {
         self.0.borrow().core.has_view()
     }
 
-    /// Signs resume tokens with the first of these secrets from now on, and accepts tokens of all;
-    /// an empty list changes nothing. Cuts all lanes, which then open anew with the present secret.
+    /// Signs resume tokens with the first secret of `accepted` from now on, and accepts tokens of
+    /// each. An empty list leaves the secrets as they are. Cuts all lanes, which then open anew
+    /// with the present secret.
     pub fn set_mesh_secrets(&self, accepted: Vec<Arc<[u8]>>) {
         self.with_core(|core| {
             core.set_mesh_secrets(accepted);
