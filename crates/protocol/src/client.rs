@@ -137,9 +137,14 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Rejects arrays. serde would accept an array of the fields' values as an object.
-fn is_object(text: &[u8]) -> bool {
-    text.trim_ascii_start().first() == Some(&b'{')
+/// Reads an object. Rejects arrays, because serde would accept an array of the fields' values.
+/// Checks the encoding of the whole text at once, which is cheaper than serde's check per string.
+fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, String> {
+    let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err("no JSON object".to_owned());
+    }
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 struct Reader<'a> {
@@ -169,16 +174,11 @@ impl Reader<'_> {
 /// `too_large` if the `data` of a `join` is over 4 KiB. `bad_message` if the text is no JSON
 /// object, its `type` is unknown, or a known field is missing, invalid or duplicate.
 pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
-    let unreadable = |why: &str| BadMessage {
+    let Fields { kind, to, room, after, token, data, id, ttl_ms, n } = read(text).map_err(|why| BadMessage {
         code: ErrorCode::BadMessage,
         message: format!("not a message: {}", why.chars().take(MAX_QUOTED).collect::<String>()),
         id: None,
-    };
-    if !is_object(text) {
-        return Err(unreadable("no JSON object"));
-    }
-    let fields: Fields<'_> = serde_json::from_slice(text).map_err(|error| unreadable(&error.to_string()))?;
-    let Fields { kind, to, room, after, token, data, id, ttl_ms, n } = fields;
+    })?;
     let valid_id = id.filter(|id| (1..=MAX_REQUEST_ID).contains(id));
     let reader = Reader { kind: &kind, id: valid_id };
     if id.is_some() && valid_id.is_none() {
@@ -229,8 +229,7 @@ pub struct Names<'a> {
 /// Returns the fields that an `error` repeats. All are `None` if [`parse`] cannot read the text: no
 /// JSON object with a `type`, or a known field is duplicate or of a wrong type.
 pub fn names(text: &[u8]) -> Names<'_> {
-    let fields = Some(text).filter(|text| is_object(text)).and_then(|text| serde_json::from_slice(text).ok());
-    let Some(Fields { id, to, room, .. }) = fields else { return Names::default() };
+    let Ok(Fields { id, to, room, .. }) = read(text) else { return Names::default() };
     Names { id: id.filter(|id| (1..=MAX_REQUEST_ID).contains(id)), to: valid_name(to), room: valid_name(room) }
 }
 
@@ -273,10 +272,7 @@ pub fn peek(text: &[u8]) -> EdgeMessage {
     {
         return EdgeMessage::Other;
     }
-    if !is_object(text) {
-        return EdgeMessage::Other;
-    }
-    match serde_json::from_slice(text) {
+    match read(text) {
         Ok(TypeAndNumber { kind, .. }) if kind == "ping" => EdgeMessage::Ping,
         Ok(TypeAndNumber { kind, n: Some(n) }) if kind == "received" => EdgeMessage::Received { n },
         Ok(TypeAndNumber { kind, .. }) if kind == "token" => EdgeMessage::Token,
