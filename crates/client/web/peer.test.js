@@ -1,4 +1,7 @@
-/** Two PeerConnections on RTCPeerConnections in memory, with a wire between them. */
+/**
+ * Two PeerConnections on RTCPeerConnections in memory, with a wire between them. `firm` is the
+ * impolite side of the perfect negotiation.
+ */
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -34,7 +37,7 @@ test('both changes are negotiated when two offers cross', async () => {
   assert.equal(polite.connection.remoteDescription.sdp, firm.connection.localDescription.sdp);
 });
 
-test('candidates arrive, except those of an ignored offer', async () => {
+test('candidates of both sides arrive', async () => {
   const { polite, firm } = pair();
   await settled();
   assert.ok(polite.connection.candidates.length > 0 && firm.connection.candidates.length > 0);
@@ -52,7 +55,7 @@ test('side that adds a track later offers it', async () => {
   }
 });
 
-test('ICE restarts three times until a path is found', async () => {
+test('ICE restarts three times before it reports a failure', async () => {
   const { polite } = pair();
   await settled();
   for (let times = 1; times <= 4; times += 1) polite.connection.becomes('failed');
@@ -125,7 +128,10 @@ let sent, failures;
 const types = (messages) =>
   messages.filter(({ description }) => description).map(({ description }) => description.type);
 
-/** Returns two sides, connected by a wire that carries JSON. */
+/**
+ * Returns two sides, connected by a wire that carries JSON. Empties `sent` and `failures`. The
+ * option `firm` replaces the impolite side's `setUp`, which creates a data channel.
+ */
 function pair({ firm: setUpFirm } = {}) {
   [sent, failures] = [[], []];
   const wire = (to, message) => {

@@ -23,30 +23,34 @@ const MAX_TOPICS: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub(crate) dialect: Dialect,
-    /// Returns the meaning of a client's message. Fails if the message has none: it is ignored.
+    /// Returns the meaning of a client's message. Fails with the reason why it is ignored.
     pub(crate) action: for<'a> fn(&Object<'a>) -> Result<Action<'a>, IgnoredReason>,
-    /// Returns the frame of a publication. `None`: it is invalid.
+    /// Returns the frame of a publication for a subscriber. `None`: it lacks a field.
     pub(crate) frame: fn(&Object<'_>) -> Option<String>,
-    /// Frame that the client gets every 5 s while it is not read. `None`: it needs none.
+    /// Frame that the edge writes every 5 s while it does not read from the client. `None`: the
+    /// client needs none.
     pub(crate) paused_frame: Option<&'static str>,
 }
 
 /// Meaning of a client's message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action<'a> {
-    /// Subscribes to these topics.
+    /// Subscribes to these topics. One is ignored beyond 256 topics of the client, or at the limit
+    /// of [`RoomRequests::push`].
     Subscribe(Vec<Cow<'a, str>>),
     Unsubscribe(Vec<Cow<'a, str>>),
-    /// Sends an object, whose field `topic` is this topic, to all subscribers.
+    /// Sends a publication to all subscribers. The sender receives it too if it has subscribed.
     Publish {
         topic: Cow<'a, str>,
+        /// A JSON object with the field `topic`, which is this topic.
         publication: String,
     },
     /// Requests the `pong` of y-webrtc.
     Ping,
 }
 
-/// The translator of a client with topics.
+/// The translator of a client with topics. Closes the client with 1013 if it loses the seat of a
+/// topic, or if a request is not answered within its maximum age in [`RoomRequests`].
 #[derive(Debug)]
 pub(crate) struct Topics {
     wire: &'static Wire,

@@ -42,7 +42,7 @@ impl Lingering {
         self.until.saturating_duration_since(now)
     }
 
-    /// Returns the time at which its socket was lost. `resume` is the resume time of all nodes.
+    /// Returns the time at which its socket was lost, if all nodes have the resume time `resume`.
     /// `None`: this node's clock does not reach back so far.
     pub(super) fn lost(&self, resume: Duration) -> Option<Instant> {
         self.until.checked_sub(resume)
@@ -52,6 +52,7 @@ impl Lingering {
 impl NodeCore {
     /// Starts lingering of a session that loses its socket, unless it has lost it before, the
     /// resume time is 0, or [`Rules::max_lingering`](super::Rules::max_lingering) others linger.
+    /// Sends a copy to the client's owner.
     pub(super) fn linger(&mut self, now: Instant, key: SessionKey) {
         let until = now + self.settings.resume;
         let Some(session) = self.directory.get(key).filter(|session| !session.socket_ended && until > now) else {
@@ -66,8 +67,11 @@ impl NodeCore {
         self.send_home(now, &client);
     }
 
-    /// Stores a lingering session, at most for this node's resume time, or attaches a newcomer that
-    /// waits for it. Ignores it if its client is attached, a newer one lingers, or too many linger.
+    /// Stores a lingering session for at most this node's resume time, and sends a copy to the
+    /// client's owner. If a newcomer of the client waits, attaches the newcomer and sends no copy.
+    ///
+    /// Ignores the session if its client is attached, an equal or newer one lingers, or
+    /// [`Rules::max_lingering`](super::Rules::max_lingering) linger.
     pub(super) fn store_lingering(&mut self, now: Instant, client: &ClientId, arrived: Lingering) {
         let is_newer = |known: &Lingering| (known.accepted_at_us, known.seq) < (arrived.accepted_at_us, arrived.seq);
         if !self.directory.lingering.get(client).is_none_or(is_newer)
@@ -91,7 +95,8 @@ impl NodeCore {
         }
     }
 
-    /// Sends a copy of a lingering session to its client's owner, unless it is here or suspect.
+    /// Sends a copy of a lingering session to its client's owner. No effect if this node is the
+    /// owner, the owner is suspect, or no session of the client lingers here.
     pub(super) fn send_home(&mut self, now: Instant, client: &ClientId) {
         let owner = self.peers.owner(KeyHash::of(client.as_str()));
         if let Some(owner) = owner.filter(|owner| !self.peers.is_suspect(*owner)) {
@@ -100,6 +105,8 @@ impl NodeCore {
     }
 
     /// Sends a session to a peer where a newcomer presented its token. An older socket here closes.
+    /// `newer` is the time at which the newcomer's socket was accepted, in microseconds since 1970.
+    /// No effect if the session is not here.
     pub(super) fn session_requested(
         &mut self,
         now: Instant,
@@ -120,7 +127,8 @@ impl NodeCore {
         }
     }
 
-    /// Sends a lingering session to a peer. A copy stays here, since the peer may fail before that.
+    /// Sends a lingering session and its seats to a peer. They stay here too, since the peer may
+    /// fail before it receives them.
     fn send_lingering(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
         let Some(known) = self.directory.lingering.get(client) else { return };
         let Lingering { session, accepted_at_us, seq, credential, ref delivered, .. } = *known;

@@ -1,9 +1,18 @@
 //! The node's decisions: attached sessions, routes of messages, held messages, items for peers.
 //!
-//! Pure: no socket, clock or task. A node's shell and the simulation call [`NodeCore`]. It
-//! coordinates the owners below, which do not call each other:
+//! Pure: no socket, clock or task. A node's shell and the simulation call [`NodeCore`].
 //!
-//! | owner | content |
+//! - An edge terminates the WebSockets of clients. Its trunk multiplexes their sessions to a node.
+//! - A lane is the ordered stream of batches to a peer node. Batches hold items. An envelope is an
+//!   item with a message of a client.
+//! - A view is the set of nodes from discovery. Rendezvous hashing ranks the eligible ones for each
+//!   client, and the first one owns the client.
+//! - Custody is the duty to keep and retransmit a message until its outcome is known.
+//! - A lingering session has no socket and can be resumed.
+//!
+//! [`NodeCore`] coordinates the parts below, which do not call each other:
+//!
+//! | part | content |
 //! |---|---|
 //! | `trunks` | slots and queued frames of each trunk |
 //! | `peers` | view, ranking, suspicion, lanes to other nodes |
@@ -17,7 +26,7 @@
 //! lane, or holds it. The recipient's edge confirms it, and its `outcome` takes the path back.
 //! [`NodeCore::take_trunk_batch`] and [`NodeCore::take_lane_frame`] return the bytes to send.
 //!
-//! | other paths through the owners | module |
+//! | other paths through the parts | module |
 //! |---|---|
 //! | attach, resume, release, detach | `attach`, `linger`, `pending_resume` |
 //! | two sockets of one client id | `takeover` |
@@ -152,17 +161,17 @@ pub struct Counts {
     /// Refused requests, in the order of [`ErrorCode::ALL`]. Signals to unavailable recipients
     /// count in `unavailable` alone.
     pub refused: [u64; ErrorCode::ALL.len()],
-    /// Messages of this node's clients, written to their recipients or received by reliable ones.
-    /// A broadcast is one message for each other member.
+    /// Delivered messages of this node's clients: `received` by a reliable recipient, or written to
+    /// another recipient's socket. A broadcast is one message for each other member.
     pub delivered: u64,
-    /// Messages of this node's clients without a confirmed delivery: given up, skipped by the
-    /// recipient's edge, or refused by [`Rules::max_for_absent`]. A broadcast counts per member.
+    /// Messages of this node's clients without a confirmed delivery: expired, given up, skipped by
+    /// the recipient's edge, or above [`Rules::max_for_absent`]. A broadcast counts per member.
     pub unavailable: u64,
     /// Envelopes of this node's clients queued for other nodes, including retransmissions.
     pub forwarded: u64,
-    /// Envelopes of other nodes queued for a third node. Detours do not count.
+    /// Envelopes of other nodes queued for a third node, except those in `detours`.
     pub relayed: u64,
-    /// Messages of this node's clients that were sent again.
+    /// Retransmissions of messages of this node's clients.
     pub retransmissions: u64,
     /// Items dropped: no room in a lane or hold, node unknown, name invalid, content damaged, or
     /// message expired. Senders' nodes retransmit the messages that are not expired.
@@ -177,7 +186,7 @@ pub struct Counts {
     pub lingering_moved: u64,
     /// Messages that were held here until they expired.
     pub expired: u64,
-    /// Copies sent by detours while an owner was suspect.
+    /// Extra copies of messages, queued for other nodes while the recipient's owner was suspect.
     pub detours: u64,
 }
 
@@ -236,7 +245,8 @@ impl NodeCore {
         }
     }
 
-    /// Sets the ICE servers that clients receive.
+    /// Sets the ICE servers for `welcome` messages and for answers to requests of ICE servers.
+    /// Connected clients do not receive them unasked.
     pub fn set_ice_servers(&mut self, ice: IceServers) {
         self.ice = ice;
     }
@@ -258,15 +268,19 @@ impl NodeCore {
         self.directory.attached_clients().len()
     }
 
-    /// Returns `true` if this node serves no session, no message or room command is pending, and no
-    /// room waits here for its next owner. All peers of the view have acknowledged their items.
-    /// Suspect peers and lingering sessions do not count.
+    /// Returns `true` if nothing keeps this node from stopping:
+    ///
+    /// - It serves no session. Lingering ones do not count.
+    /// - No message is pending or held, and no room command is pending.
+    /// - No room waits here for its next owner.
+    /// - All peers of the view, except suspects, have acknowledged their items.
     pub fn is_quiet(&self) -> bool {
         let rooms = self.rooms.is_quiet() && self.mesh_rooms.as_ref().is_none_or(MeshRooms::is_quiet);
         self.directory.is_empty() && self.custody.is_empty() && rooms && self.peers.is_quiet()
     }
 
-    /// Returns `true` if only timers of seconds run: sweeps every [`IDLE_SWEEP_INTERVAL`] suffice.
+    /// Returns `true` if no message, takeover, location or room operation waits for a sweep. Sweeps
+    /// every [`IDLE_SWEEP_INTERVAL`] then suffice.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let rooms = self.rooms.is_idle() && self.mesh_rooms.as_ref().is_none_or(MeshRooms::is_idle);

@@ -14,7 +14,8 @@ const INCOMPLETE: &str = r#"{"type":"ERROR","payload":{"msg":"No id, token, or k
 const ID_TAKEN: &str = r#"{"type":"ID-TAKEN","payload":{"msg":"ID is taken"}}"#;
 const INVALID_KEY: &str = r#"{"type":"ERROR","payload":{"msg":"Invalid key provided"}}"#;
 
-/// Keys that PeerJS clients may use (`--peerjs-keys`). Each is a name space of its own.
+/// Keys that PeerJS clients may use (`--peerjs-keys`). Clients with different keys do not share ids
+/// and cannot reach each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keys {
     /// Any key.
@@ -24,6 +25,7 @@ pub enum Keys {
 }
 
 impl Default for Keys {
+    /// Only `peerjs`, the key that PeerJS clients use unless they set one.
     fn default() -> Self {
         Self::Only(vec!["peerjs".to_owned()])
     }
@@ -51,7 +53,9 @@ impl Keys {
     }
 }
 
-/// Returns the answer to an upgrade request: the session, or the refusal behind the upgrade.
+/// Returns the answer to an upgrade request: the session, or a refusal. Without an id, token or
+/// accepted key the refusal is a frame behind the upgrade. An id over 512 bytes as a JSON string
+/// gets 400.
 pub(super) fn handshake(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let field = |name| query::field(head.query, name).filter(|value| !value.is_empty());
     let (Some(id), Some(token), Some(key)) = (field("id"), field("token"), field("key")) else {

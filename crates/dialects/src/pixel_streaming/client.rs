@@ -1,4 +1,4 @@
-//! Messages of a streamer, an SFU or a player.
+//! Messages of a streamer, an SFU or a player. The translator passes them.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,9 @@ use crate::json::Object;
 use crate::translator::MAX_REASON_BYTES;
 
 impl State {
-    /// Handles a message of the client. One without effect is counted as ignored.
+    /// Handles a message of the client. Counts it as ignored if it is no JSON object, lacks a
+    /// field, or has a type that is unknown for the role. Also if its recipient is unknown, or too
+    /// many messages wait.
     pub(super) fn client(&mut self, context: &mut Context<'_>, text: &[u8]) {
         let object = Object::parse(text).ok_or(IgnoredReason::Json);
         let handled = object.and_then(|message| self.message(context, &message, str::from_utf8(text).unwrap_or("")));
@@ -69,7 +71,7 @@ impl State {
         Ok(())
     }
 
-    /// Sends a message to the client's player that `message` names.
+    /// Sends the text `sent` to the client's player that `message` names.
     fn to_player(&self, context: &mut Context<'_>, message: &Object<'_>, sent: &str) -> Result<(), IgnoredReason> {
         let player_id = message.string("playerId").ok_or(IgnoredReason::Field)?;
         let (player, subscription) = self.players.get(&player_id).ok_or(IgnoredReason::UnknownPeer)?;
@@ -97,7 +99,8 @@ impl State {
         }
     }
 
-    /// Sends a message to the client's streamer. `text`: as the client wrote it.
+    /// Sends a message to the client's streamer. `text`: as the client wrote it. A player without
+    /// one is subscribed to the first streamer of the list, and the message waits. An SFU's fails.
     fn relay(&mut self, context: &mut Context<'_>, message: &str, text: &str) -> Result<(), IgnoredReason> {
         match self.subscription.current() {
             Some((streamer, subscription)) => {
@@ -119,7 +122,7 @@ fn player_field(context: &Context<'_>, name: &str) -> String {
     format!(r#""{name}":"{}""#, context.own.player_id())
 }
 
-/// Returns at most this number of bytes of a text.
+/// Returns the first characters of a text, in at most `max` bytes.
 fn first_bytes(text: &str, max: usize) -> &str {
     text.get(..text.floor_char_boundary(max)).unwrap_or_default()
 }

@@ -1,5 +1,10 @@
-//! Backups of the rooms that this node owns, and the epochs that begin with them. `view` and sweeps
-//! assign backups, and `batch` passes their answers.
+//! Backups of the rooms that this node owns, and the epochs that begin with them.
+//!
+//! An epoch of a room has one owner and at most one backup. It begins with a copy of the room for
+//! the backup, or with the first entry of a new room. Each has a higher number than the one before.
+//!
+//! The parent module, `view` and `owner` queue rooms for new backups. Sweeps, `owner` and `copies`
+//! assign them, and `batch` passes their answers.
 
 use std::time::Instant;
 
@@ -14,12 +19,12 @@ use super::owner::OwnedRoom;
 
 /// Maximum rooms that get a backup in one sweep.
 const BACKUPS_PER_SWEEP: usize = 250;
-/// Maximum copies sent in one sweep.
+/// Maximum copies that one sweep sends after their lanes had no room.
 const COPIES_PER_SWEEP: usize = 500;
 
 impl NodeCore {
-    /// Has sweeps give each room a backup that is in the view, eligible and not suspect, as far as
-    /// possible.
+    /// Queues the owned rooms for which [`Self::lacks_backup`] returns `true`: sweeps assign their
+    /// backups. No effect if the rooms are in a store.
     pub(in crate::node) fn check_backups(&mut self) {
         let Some(mesh) = &self.mesh_rooms else { return };
         let lacks = |(name, owned): &(&RoomName, &OwnedRoom)| self.lacks_backup(name, owned);
@@ -29,7 +34,9 @@ impl NodeCore {
         }
     }
 
-    /// Returns `true` if an owned room is to get another backup, or its first one.
+    /// Returns `true` if the backup of an owned room is to change. Either the room has none and
+    /// [`Self::backup_for`] finds one, or its backup is suspect or not in the ranking. In that case
+    /// [`Self::backup_for`] returns another node, or `None`: the room loses its backup.
     pub(super) fn lacks_backup(&self, name: &RoomName, owned: &OwnedRoom) -> bool {
         match &owned.backup {
             Some(backup) => !self.may_back_up(backup) && self.backup_for(name).as_ref() != Some(backup),
@@ -52,7 +59,8 @@ impl NodeCore {
         }
     }
 
-    /// Begins an epoch of a room with a backup, which gets a copy, or without one if there is none.
+    /// Begins the next epoch of a room with the backup of [`Self::backup_for`], which gets a copy.
+    /// If there is none, the epoch has no backup. No effect unless this node owns the room.
     pub(super) fn assign_backup(&mut self, now: Instant, name: &RoomName) {
         let backup = self.backup_for(name);
         let Some(mesh) = &mut self.mesh_rooms else { return };
@@ -74,8 +82,9 @@ impl NodeCore {
         self.announce_version(now, name);
     }
 
-    /// Returns the node that backs up a room: the first in the ranking after its owner that is not
-    /// suspect, or else a draining member. `None`: there is none.
+    /// Returns the best backup of a room that this node owns: the first other node of the ranking
+    /// that is not suspect. If there is none, a draining member of the view that is not suspect.
+    /// `None`: there is neither, or the rooms are in a store.
     pub(super) fn backup_for(&self, room: &RoomName) -> Option<NodeId> {
         let mesh = self.mesh_rooms.as_ref()?;
         let is_eligible = |rank| {
@@ -92,7 +101,7 @@ impl NodeCore {
         self.peers.key(node.as_str()).is_some_and(|peer| !self.peers.is_suspect(peer))
     }
 
-    /// Begins an epoch of a room that is later than `epoch`.
+    /// Begins an epoch of a room that is later than `epoch`. No effect unless this node owns it.
     pub(super) fn begin_epoch_after(&mut self, now: Instant, name: &RoomName, epoch: u64) {
         if let Some(owned) = self.mesh_rooms.as_mut().and_then(|mesh| mesh.owned.get_mut(name)) {
             owned.at.epoch = owned.at.epoch.max(epoch);
@@ -140,8 +149,9 @@ impl NodeCore {
         }
     }
 
-    /// Handles the answer of a backup about the copy or log of an epoch. Ignores an earlier epoch
-    /// or backup. After a refusal this node gives the room up and starts the barrier again.
+    /// Handles the answer of a backup about the copy or log of an epoch. Ignores one of another
+    /// epoch or node, or about a room that this node does not own. After a refusal this node gives
+    /// the room up, and asks all members again for their copies (`barrier`).
     pub(in crate::node) fn room_copied(
         &mut self,
         now: Instant,
@@ -167,7 +177,7 @@ impl NodeCore {
         self.restart_barrier(now);
     }
 
-    /// Has nodes with copies of earlier epochs remove them.
+    /// Requests the nodes with copies of earlier epochs to remove them, except the present backup.
     pub(super) fn retire_former(&mut self, name: &RoomName) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let Some(owned) = mesh.owned.get_mut(name) else { return };

@@ -21,12 +21,13 @@ pub(super) fn is_behind(sent: Stamp, known: Stamp) -> bool {
     sent.incarnation != known.incarnation || sent.version < known.version
 }
 
-/// Returns the turn of the same attachment after this number of drops at the node.
+/// Returns the turn of the same attachment after this number of drops ([`RoomSession::turn`]).
 pub(super) fn later_turn(turn: u64, drops: u32) -> u64 {
     (turn >> 32 << 32) + u64::from(drops)
 }
 
-/// Returns the turn of a lingering session at the next node. It is before the next attachment.
+/// Returns the turn of a lingering session at the next node, which has had this number of drops.
+/// It is lower than that of the next attachment.
 pub(super) fn turn_at_next_node(turn: u64, drops: u32) -> u64 {
     later_turn(turn.saturating_add(1 << 32), drops)
 }
@@ -40,7 +41,8 @@ pub(super) struct LocalSeat {
     pub(super) sent: Stamp,
     /// Clients ahead in the queue as last sent to the client, and the time. `None`: not sent.
     pub(super) sent_ahead: Option<(u64, Instant)>,
-    /// `true` if the store reported that the client has no seat. Its next socket receives that.
+    /// `true` if the store reported that the client has no seat, and the client has not received
+    /// that.
     pub(super) is_over: bool,
 }
 
@@ -93,9 +95,10 @@ pub(in crate::node) enum CommandKind {
         after: Option<ClientId>,
     },
     Broadcast {
-        /// The message to each member.
+        /// The message to each other member.
         copy: OutboundMessage,
-        /// `true` if a node may have accepted it before. It may be under way, so it is not refused.
+        /// `true` if a node may have accepted it before. It may be under way, so the budget of a
+        /// native client does not refuse it.
         may_be_accepted: bool,
     },
     /// A signal, sent if its recipient shares a room with the sender.
@@ -103,7 +106,8 @@ pub(in crate::node) enum CommandKind {
         to: ClientId,
         message: OutboundMessage,
     },
-    /// Gives up all seats: the client closed with code 1000, or its seats end with its socket.
+    /// Gives up all seats: the client left for good, as by close code 1000, or its session ends
+    /// with its socket. The command gets no answer.
     LeaveAll,
 }
 
@@ -135,19 +139,23 @@ impl Command {
     }
 }
 
-/// A session with seats or pending commands. It is kept for a while after its socket is lost.
+/// A session with seats or pending commands. After the loss of its socket it is kept while it
+/// lingers at this node or has pending commands.
 #[derive(Debug)]
 pub(super) struct RoomSession {
     pub(super) client: ClientId,
     /// Time at which its last socket was accepted, in microseconds since 1970.
     pub(super) accepted_at_us: u64,
-    /// Rises with each attachment with that socket, and with each seat that is dropped here.
+    /// Orders operations with one `accepted_at_us`: the one with the higher turn is later. Bits
+    /// from 40 on count the attachments with that socket, bits 32 to 39 the moves while it lingers.
+    /// The low 32 bits have the number of seats that this node had dropped during their sessions.
     pub(super) turn: u64,
     pub(super) seats: BTreeMap<RoomName, LocalSeat>,
-    /// Queue of commands. The store works on the first one.
+    /// Queue of commands. The store or owner works on the first one.
     pub(super) commands: VecDeque<Command>,
-    /// Members found for the first command so far.
+    /// Recipients of the broadcast that is the first command, from the pages read so far.
     pub(super) found: Vec<ClientId>,
+    /// Broadcasts of a reliable client that it may retransmit.
     pub(super) accepted_broadcasts: AcceptedBroadcasts,
     /// Time at which its socket was lost. `None`: the socket is here, or was at the last check.
     pub(super) socket_lost_at: Option<Instant>,
@@ -167,7 +175,8 @@ impl RoomSession {
         }
     }
 
-    /// Creates a session from another node, without its seats. Its earlier broadcasts are unknown.
+    /// Creates a session from another node, without its seats. The other node may have accepted
+    /// broadcasts of it.
     pub(super) fn from_other_node(client: ClientId, attachment: (u64, u64)) -> Self {
         Self { accepted_broadcasts: AcceptedBroadcasts::from_other_node(), ..Self::new(client, attachment) }
     }
