@@ -38,7 +38,8 @@ pub struct RoomClient {
 }
 
 impl RoomClient {
-    /// Connects a client. Panics if the server refuses it.
+    /// Connects a client to a server, by its address or its URL without a path. Panics if the
+    /// server refuses it.
     pub async fn connect(url: &str, id: &str) -> Self {
         Self::of(Peer::connect(url, id).await, 0)
     }
@@ -60,12 +61,13 @@ impl RoomClient {
         Self { id, resume, resumed, seen, outbox, _reading: reading, last_request }
     }
 
-    /// Returns the record of all received messages.
+    /// Returns the record of all received messages. Nothing is recorded while the guard is held, so
+    /// it must not be held across an `await`.
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the record of one room so far.
+    /// Returns a copy of the record of one room so far; an empty one if nothing arrived.
     pub fn room(&self, room: &str) -> RoomSeen {
         self.seen().room(room)
     }
@@ -89,7 +91,8 @@ impl RoomClient {
         assert_eq!(self.seen().faults().collect::<Vec<_>>(), [""; 0]);
     }
 
-    /// Sends a request with a new `id`, and returns its `ack` or `error`. Panics after 10 s.
+    /// Sends a request with a new `id`, and returns its `ack` or `error`. Panics after 10 s, or if
+    /// the socket has ended.
     pub async fn ask(&mut self, mut request: Value) -> Value {
         self.last_request += 1;
         let id = self.last_request;
@@ -99,7 +102,8 @@ impl RoomClient {
         self.seen().answer_by_request[&id].clone()
     }
 
-    /// Joins a room with its id as `data.name`. Returns the seat. Panics if the server refuses.
+    /// Joins a room with its id as `data.name`. Returns the seat, as a member or in the waiting
+    /// queue. Panics if the server refuses, or after 10 s without an answer or seat.
     pub async fn join(&mut self, room: &str) -> SeatStatus {
         let answer = self.ask(join(room, &self.id)).await;
         assert_eq!(answer["type"], "ack", "{} joins {room}: {answer}", self.id);
@@ -125,7 +129,7 @@ impl RoomClient {
     }
 
     /// Requests the page of members after the client `after` (`None`: the first page). Returns the
-    /// next `joined` message. Panics after 10 s without one, as after a refusal.
+    /// next `joined` message, of any room. Panics after 10 s without one, as after a refusal.
     pub async fn members(&mut self, room: &str, after: Option<&str>) -> Value {
         let before = self.seen().states.len();
         let mut request = json!({ "type": "members", "room": room });

@@ -1,13 +1,15 @@
 //! A stand-in of a Kubernetes API server for tests, on its own loopback port.
 //!
-//! It serves `list` and `watch` of EndpointSlices in any namespace. It supports label selectors,
-//! versions that rise with each change, bookmarks, `timeoutSeconds`, and expired versions. Tests
+//! It serves `list` and `watch` of EndpointSlices in any namespace. It supports label selectors of
+//! the form `KEY=VALUE`, versions that rise with each change, bookmarks each second,
+//! `timeoutSeconds`, and expired versions. It ignores other parameters, such as `limit`. Tests
 //! change its objects, make it fail ([`Fault`]), stop and start it again. It records all requests
 //! in RBAC terms ([`Asked`]). It answers a wrong token with 401 and any other path with 404, like a
 //! server without the resource.
 //!
 //! It is for tests only: it panics on invalid use, such as outside of a Tokio runtime. A watch
-//! without `resourceVersion` or `timeoutSeconds` breaks its connection.
+//! without `resourceVersion` or `timeoutSeconds` breaks its connection, as does a selector without
+//! `=`.
 //!
 //! | module | responsibility |
 //! |---|---|
@@ -135,7 +137,7 @@ impl ApiServer {
         self.shared.send_modify(|state| (state.list_fault, state.watch_fault) = (None, None));
     }
 
-    /// Ends all open watches in good order, except silent ones.
+    /// Ends all open watches in good order, except silent and hanging ones.
     pub fn ends_watches(&self) {
         self.shared.send_modify(|state| state.era += 1);
     }

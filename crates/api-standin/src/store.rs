@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// All objects and their history.
 #[derive(Default)]
 pub(crate) struct Store {
-    /// Rises with each change of any object.
+    /// Rises with each change of any object, and by [`Store::compact`].
     version: u64,
     /// Lowest version from which the history is complete.
     oldest: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Event {
     pub(crate) version: u64,
     /// `ADDED`, `MODIFIED` or `DELETED`.
     pub(crate) kind: &'static str,
-    /// The object after the change, or its last content.
+    /// The object after the change; of a deleted one, its last content with the new version.
     pub(crate) object: Value,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Selection {
 
 impl Selection {
     /// Parses `selector`, which is `KEY=VALUE,...`. Empty: objects with any labels. Panics at a
-    /// part without `=`. Does not support other operators.
+    /// part without `=`. A part with `==` or `!=` selects no object.
     pub(crate) fn new(namespace: String, selector: &str) -> Self {
         let pairs = selector.split(',').filter(|pair| !pair.is_empty());
         let labels = pairs.map(|pair| pair.split_once('=').expect("only KEY=VALUE is known"));
@@ -56,12 +56,13 @@ pub(crate) fn line(kind: &str, object: &Value) -> String {
 }
 
 impl Store {
-    /// Returns the `resourceVersion` of the latest change; 0 before the first.
+    /// Returns the `resourceVersion` of the latest change or compaction; 0 before the first.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    /// Adds or replaces an object. Panics if it has no namespace or no name.
+    /// Adds or replaces an object, and sets its `resourceVersion`. Panics if it has no namespace or
+    /// no name.
     pub(crate) fn put(&mut self, object: Value) {
         let name = ["namespace", "name"].map(|part| object["metadata"][part].as_str().unwrap().to_owned());
         let name = name.into();
@@ -103,7 +104,10 @@ impl Store {
     }
 
     /// Returns the selected events after a version, the oldest first. `None`: the version is older
-    /// than the history, or in the future, as after a restored backup.
+    /// than the history, or higher than the latest, as after a restored backup.
+    ///
+    /// The labels after a change decide. So an object that loses them gives no event, where a real
+    /// server sends `DELETED`.
     pub(crate) fn since(&self, version: u64, selection: &Selection) -> Option<Vec<Event>> {
         let later = self.history.iter().filter(|event| event.version > version && selection.has(&event.object));
         (self.oldest..=self.version).contains(&version).then(|| later.cloned().collect())

@@ -5,11 +5,11 @@ use signaling_core::ws::{Decoder, Event, Limits, Violation};
 const LIMITS: Limits = Limits { max_message_bytes: 1024, max_fragments: 8, binary: true };
 
 /// Decodes the bytes after the first one, whole and in pieces of 1 to 32 bytes. The first byte
-/// selects the size.
+/// selects the size of all pieces. Ignores empty `data`. Messages may have 1 KiB and 8 fragments.
 ///
 /// # Panics
 /// If the pieces give other events or another violation than the whole. If an event is invalid or
-/// too long, or the decoder holds more than 4 KiB.
+/// too long, or follows a violation in its piece. If the decoder holds more than 4 KiB.
 pub fn frames(data: &[u8]) {
     let Some((&cut, bytes)) = data.split_first() else { return };
     let whole = read(bytes, bytes.len().max(1));

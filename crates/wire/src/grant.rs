@@ -5,7 +5,7 @@ use bincode::{Decode, Encode};
 
 use crate::codec::{self, DecodeError};
 
-/// Maximum patterns of a grant. Edges refuse a token with more.
+/// Maximum patterns of a grant. Edges refuse a token with more; [`Grant::read`] does not check it.
 pub const MAX_PATTERNS: usize = 256;
 
 /// Recipients that a client may signal.
@@ -23,15 +23,16 @@ pub enum SignalScope {
 pub struct RoomPattern {
     /// Room name in which each `*` stands for any characters, or none.
     pub pattern: String,
-    /// Capacity that the room gets when the client joins it (0: no limit). `None` leaves it, as
-    /// does a join with a seat or of a reserved room.
+    /// Capacity that the room gets when the client joins it (0: no limit). `None`: the room's
+    /// capacity stays. It also stays if the client has a seat there already, and in a room whose
+    /// name begins with `~`.
     pub capacity: Option<u32>,
 }
 
 /// The rights of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Grant {
-    /// Rooms that it may join; `None` for all.
+    /// Rooms that it may join, by the first pattern that fits. `None` for all; empty for none.
     pub rooms: Option<Vec<RoomPattern>>,
     /// Recipients of its signals; `None` for the node's setting.
     pub signal: Option<SignalScope>,
@@ -54,8 +55,8 @@ impl Grant {
         if bytes.is_empty() { Ok(grant) } else { Err(DecodeError::new("more than a grant")) }
     }
 
-    /// Returns the capacity by the first pattern that fits, as in [`RoomPattern`]. `Some(None)`: it
-    /// has none, or all rooms are allowed. `None`: the client may not join the room.
+    /// Returns the [`RoomPattern::capacity`] of the first pattern that fits the room. `Some(None)`:
+    /// it has none, or all rooms are allowed. `None`: the client may not join the room.
     pub fn admits(&self, room: &str) -> Option<Option<u32>> {
         let Some(rooms) = &self.rooms else { return Some(None) };
         rooms.iter().find(|one| fits(&one.pattern, room)).map(|one| one.capacity)

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use signaling_wire::RemainingTtl;
 
-/// TTL of a message that may not be held, at most the hold time. It needs time to arrive.
+/// Time to arrive for a message that may not be held. [`Deadline::new`] limits it to the hold time.
 const UNHELD_TTL: Duration = Duration::from_secs(2);
 
 /// End of a message's delivery, and whether it may be held for an absent recipient.
@@ -17,9 +17,13 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Creates the deadline of a message. `left`: its TTL, counted down from the hold time since
-    /// the edge received it. `hold`: this node's hold time, the maximum. `ttl`: the TTL that the
-    /// client requested. 0: 2 s without a hold. `None`: it requested none and gets `hold`.
+    /// Creates the deadline of a message, which counts from its receipt by the edge. A deadline
+    /// that has passed becomes `now`.
+    ///
+    /// - `left`: the hold time at the edge, less the time since the receipt.
+    /// - `hold`: this node's hold time. It is the maximum of `left` and of `ttl`; at 0 each message
+    ///   expires at once.
+    /// - `ttl`: the TTL that the client requested. 0: 2 s, and no hold. `None`: the hold time.
     pub(super) fn new(now: Instant, left: RemainingTtl, hold: Duration, ttl: Option<Duration>) -> Self {
         let left = left.as_duration().min(hold);
         let age = hold - left;
@@ -31,8 +35,8 @@ impl Deadline {
         Self { expires: now + whole.saturating_sub(age), may_hold: ttl != Some(Duration::ZERO) }
     }
 
-    /// Returns the deadline of a message that waited here before it was sent. A message that may
-    /// not be held gets at least 2 s from `now`.
+    /// Returns the deadline of a broadcast that waited here for the store or its budget. A message
+    /// that may not be held gets at least 2 s from `now`. Others keep their deadline.
     pub(super) fn after_wait(self, now: Instant) -> Self {
         let expires = if self.may_hold { self.expires } else { self.expires.max(now + UNHELD_TTL) };
         Self { expires, ..self }

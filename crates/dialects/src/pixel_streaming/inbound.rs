@@ -16,13 +16,16 @@ use crate::translator::Close;
 
 const OVERLOADED: &str = "overloaded";
 
+/// Returns the members with names of this dialect.
 fn present<'a>(members: &[Member<'a>]) -> Vec<Present<'a>> {
     let present = |member: &Member<'a>| Some(Present { peer: Peer::of_name(member.client_id)?, data: member.data });
     members.iter().filter_map(present).collect()
 }
 
 impl State {
-    /// Handles a message of the mesh.
+    /// Handles a message of the mesh, as JSON text. Frames for the client, requests to the mesh and
+    /// a close go to `context`. Broadcasts, and signals of other dialects, are counted as ignored.
+    /// Invalid and unknown messages have no effect.
     pub(super) fn mesh(&mut self, context: &mut Context<'_>, text: &[u8]) {
         match FromMesh::parse(text) {
             FromMesh::Welcome { ice_servers } => self.welcome(context, ice_servers),
@@ -45,6 +48,8 @@ impl State {
                 }
             }
             FromMesh::Error { id, code, retry_after } => {
+                // The seat has capacity 1 and no waiting queue, so `overloaded` means that another
+                // client has it.
                 let seat = self.id.claimed_seat(context.own).filter(|_| code == OVERLOADED);
                 if seat.is_some_and(|seat| context.requests.is_join_of(id, &seat)) {
                     context.requests.finish(context.now, id, context.out);

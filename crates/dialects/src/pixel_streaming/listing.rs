@@ -1,4 +1,4 @@
-//! The list of all streamers, read page by page.
+//! The list of all streamers, read page by page. `client` requests it, `inbound` passes the pages.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::json::{Object, quote};
 
 /// Maximum ids in a list. Later streamers are not in it.
 const MAX_IDS: usize = 2000;
-/// Maximum bytes of all ids in a list.
+/// Maximum bytes of all ids in a list, as JSON strings. An id that exceeds it is left out.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// The list that a client requests.
@@ -27,8 +27,9 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Requests a list. `is_answer`: for the client, else for its subscription only. While a list
-    /// is being read, one more follows for the client.
+    /// Requests a list. `is_answer`: `true` if the client gets it, `false` if only its subscription
+    /// needs the first id. While a list is being read, that list serves the subscription, and one
+    /// more follows for the client.
     pub(super) fn request(&mut self, context: &mut Context<'_>, is_answer: bool) {
         if self.ids.is_some() {
             self.again |= is_answer;
@@ -38,9 +39,12 @@ impl Listing {
         context.list(LIST, None);
     }
 
-    /// Handles a page of streamers, which can be the first, and behind which more can follow. The
-    /// list ends after the last page, or with 2,000 ids or 256 KiB; `subscription` then gets its
-    /// first id. Returns `true` if the next page is needed.
+    /// Adds a page of streamers. `is_first`: the list begins again. `more`: further pages follow.
+    /// Skips members that are no streamers, and ids of more than `MAX_USED_ID_BYTES`.
+    ///
+    /// The list ends after the last page or with 2,000 ids. An id that would take it over
+    /// 256 KiB is left out. `subscription` gets the first id of the ended list. Returns `true` if
+    /// the next page is needed. Ignores a page without a requested list.
     pub(super) fn page(
         &mut self,
         context: &mut Context<'_>,

@@ -19,8 +19,8 @@ metrics! {
         opened: Counter = "signaling_client_sockets_opened_total", "Client WebSockets opened";
         closed: Counter = "signaling_client_sockets_closed_total", "Client WebSockets closed, by either side";
         closes: By<CloseLabel> = "signaling_client_closes_total",
-            "Close frames on client sockets, also in reply, but not to refused connects, by close code (`PROTOCOL.md`; 1012: Pixel \
-             Streaming)";
+            "Close frames sent to clients, including replies, but not to refused connects, by close code \
+             (`PROTOCOL.md`; 1005: without a code, 1012: Pixel Streaming)";
         unattached: Gauge = "signaling_unattached_sessions",
             "Sessions of this edge without a node: in handoff, trunk lost, or no node is usable; their messages wait";
         paused: Gauge = "signaling_read_paused_clients",
@@ -29,15 +29,18 @@ metrics! {
         connect: HistogramBuckets = "signaling_connect_seconds",
             "Time from an admitted client's request to the upgrade, including its node's answer";
         delivery: HistogramBuckets = "signaling_message_delivery_seconds",
-            "Time from a client's delivered message or done room command to its outcome at the sender's edge, with the \
-             wait for an absent recipient and up to 0.2 s until a reliable recipient acknowledges";
+            "Time from a client's delivered message or finished room command to its outcome at the sender's edge, with the \
+             hold for an absent recipient and up to 0.2 s until a reliable recipient acknowledges";
         uplink: Counter = "signaling_uplink_frames_total", "Messages and room commands taken from clients for a node";
         downlink: Counter = "signaling_downlink_frames_total", "Messages of peers queued for clients";
-        bytes: By<Direction> = "signaling_client_bytes_total", "Bytes read from and written to client sockets";
+        bytes: By<Direction> = "signaling_client_bytes_total",
+            "Bytes read from and written to client sockets, with frame headers, without TLS";
         duplicates: Counter = "signaling_duplicates_dropped_total", "Repeated messages that the edge did not write again";
         gaps: Counter = "signaling_sequence_gaps_total",
-            "Messages returned unwritten to their sender's node: an earlier one is missing, no room, or TTL over";
-        resends: Counter = "signaling_edge_retransmissions_total", "Kept uplink frames sent to a session's next node";
+            "Messages returned unwritten to their sender's node: an earlier one is missing, the recipient's buffers are \
+             full, memory is scarce, or TTL over";
+        resends: Counter = "signaling_edge_retransmissions_total",
+            "Uplink frames without an outcome, sent when a node attaches their session: again, or for the first time";
         handoffs: Counter = "signaling_handoffs_total", "Handoffs to another node started, behind an open socket";
         read_pauses: Counter = "signaling_client_read_pauses_total",
             "Times that the edge stopped reading a client: too many of its messages had no outcome, or a dialect's \
@@ -65,14 +68,16 @@ metrics! {
             "Public connections that are not client sockets: before their upgrade, refused, or loading pages";
         handshakes_limit: Gauge = "signaling_handshakes_limit",
             "Maximum public connections that are not client sockets: `--max-handshakes`, or what open files allow";
-        buffered: Gauge = "signaling_client_buffered_bytes", "Bytes kept for clients: messages, output, known senders";
+        buffered: Gauge = "signaling_client_buffered_bytes",
+            "Estimated bytes kept for clients: messages, output, senders remembered for deduplication";
         buffered_limit: Gauge = "signaling_client_buffered_bytes_limit",
             "Maximum bytes buffered for all clients (`--max-client-buffer-bytes`); above half of it the edge slows reads";
         memory_bound: Gauge = "signaling_client_memory_bound_bytes",
-            "Maximum memory that clients can make this server use, by its settings";
+            "Maximum memory of this edge's clients and the process without them, by the settings; excludes socket \
+             buffers of the kernel";
         partial: Gauge = "signaling_partial_message_bytes", "Bytes of messages that clients have not finished";
         certificate_loads: By<CertificateLoad> = "signaling_tls_certificate_loads_total",
-            "Reads of a changed certificate, by result";
+            "Reads of a changed certificate, by result: in use (shown) or not usable (unusable)";
         certificate_expiry: Gauge = "signaling_tls_certificate_expiry_timestamp_seconds",
             "Earliest end of the certificate in use and its chain, in seconds since 1970; 0 if unreadable or without \
              TLS";
@@ -80,7 +85,7 @@ metrics! {
 }
 
 label! {
-    /// Close code that the edge sends.
+    /// Close code of the frame that the edge sends; 1005: the frame has no code.
     pub(crate) struct CloseLabel = "code" [
         1000, 1001, 1002, 1003, 1005, 1007, 1008, 1009, 1011, 1012, 1013, 4002, 4003, 4004, 4006, 4029, 4400, 4401, 4403, 4409, 4410,
         4411,
@@ -94,7 +99,8 @@ label! { pub(crate) enum RateLabel = "limit" { Messages = "messages", Bytes = "b
 label! { pub(crate) enum EvictionLabel = "cause" { Unread = "unread", Unfinished = "unfinished" } }
 label! { pub(crate) enum CertificateLoad = "result" { Shown = "shown", Unusable = "unusable" } }
 label! {
-    /// Defect of a token, or an origin that is not allowed.
+    /// Defect of a token, as in [`TokenRefusal`](crate::identity::TokenRefusal), or an origin that
+    /// is not allowed.
     pub(crate) enum AuthFailure = "reason" {
         Missing = "missing", Malformed = "malformed", Algorithm = "algorithm", Key = "key", Signature = "signature",
         Expired = "expired", NotYet = "not_yet", Audience = "audience", Issuer = "issuer", Kicked = "kicked",
@@ -103,6 +109,13 @@ label! {
 }
 label! {
     /// HTTP status of a refusal, the exceeded limit, or the part that failed or came too late.
+    ///
+    /// - `Sockets`: clients of the edge. `Address`: clients or other connections of one address.
+    /// - `Rate`: new clients/s of the edge. `AddressRate`: requests/s of one address.
+    /// - `Handshakes`: the oldest connection that is no client socket was closed for a new one.
+    /// - `Timeout`: a PROXY header, TLS handshake or request head took too long.
+    /// - `ProxyHeader`, `Tls`: an invalid PROXY header, a failed TLS handshake.
+    /// - `Other`: another status of a refusal.
     pub(crate) enum RefusalReason = "reason" {
         BadRequest = "400", Unauthorized = "401", Forbidden = "403", NotFound = "404", Method = "405", Conflict = "409",
         Upgrade = "426", TooLarge = "431", Unavailable = "503", Other = "other", Sockets = "sockets", Address = "address",

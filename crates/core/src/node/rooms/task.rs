@@ -1,5 +1,6 @@
 //! Operations for the room store, which the shell takes and sends, and the handling of its answers.
-//! For rooms that nodes own, `mesh_rooms` takes them and passes the answers.
+//! For rooms that nodes own, `mesh_rooms` takes them and passes the answers. `command`,
+//! `broadcast`, `scope`, `changes` and `presence` queue them.
 
 use std::time::Instant;
 
@@ -15,14 +16,15 @@ use super::{OperatorAnswer, Rooms};
 const BATCH: usize = 200;
 
 /// Queued operations of one urgency at which operations on seats and probes are skipped if no
-/// client waits for them. While the store hangs, each batch fails after 2 s, and clients attach and
-/// detach.
+/// client waits for them. The numbers of sessions and rooms bound the others. While the store
+/// hangs, each batch fails after 2 s, and clients attach and detach.
 const MAX_WAITING: usize = 50_000;
 
 /// Priority of a store operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// Commands of clients and capacities by their tokens, requests of operators, missing states.
+    /// Commands of clients, the capacities that their tokens set, requests of operators, and states
+    /// of rooms that clients lack.
     Urgent,
     /// Seats are refreshed, restored or dropped, a store is probed, or the state of a room that may
     /// be lost is requested.
@@ -64,13 +66,14 @@ impl RoomTask {
         Self { purpose, request: Request { room, op } }
     }
 
-    /// Returns `true` if a client or operator waits for the answer.
+    /// Returns `true` if the operation is of a client or operator, and so fails after 2 s. Others
+    /// are repeated until an answer comes. For rooms that nodes own.
     pub(in crate::node) fn is_awaited(&self) -> bool {
         matches!(self.purpose, Purpose::Command { .. } | Purpose::Capacity | Purpose::Operator(_))
     }
 
-    /// Returns the task without the seats of sessions for which `is_over` returns `true`. `None`:
-    /// it has none of them.
+    /// Returns the task without the seats of sessions for which `is_over` returns `true`; it can
+    /// have none left. `None`: it has no such seat, or is no refresh or restore.
     pub(in crate::node) fn without_seats(&self, is_over: impl Fn(SessionId) -> bool) -> Option<Self> {
         let mut task = self.clone();
         let (Op::Refresh { seats } | Op::Restore { seats, .. }) = &mut task.request.op else { return None };
@@ -86,9 +89,10 @@ impl RoomTask {
 }
 
 impl Rooms {
-    /// Queues an operation for the store or owner. A full queue skips work on seats and probes. In
-    /// a store, such seats expire in time, and the next refresh includes all seats. Of rooms that
-    /// nodes own, a seat whose drop or leave is skipped stays until it is unclaimed.
+    /// Queues an operation for the store or owner. While 50,000 of its urgency are queued, work on
+    /// seats and probes is skipped and counts as a failure. In a store, such seats expire in time,
+    /// and the next refresh includes all seats. Of rooms that nodes own, a seat whose drop or leave
+    /// is skipped stays until its owner unclaims it: once this node leaves, or the owner changes.
     pub(super) fn enqueue(&mut self, urgency: Urgency, task: RoomTask) {
         let tasks = &mut self.tasks[urgency as usize];
         if tasks.len() >= MAX_WAITING && matches!(task.purpose, Purpose::Seats { .. } | Purpose::Upkeep) {
@@ -99,7 +103,7 @@ impl Rooms {
     }
 
     /// Takes the next operation, an urgent one first, a background one only `with_background`.
-    /// `None`: there is none. For rooms that nodes own, in place of [`NodeCore::take_room_tasks`].
+    /// `None`: none is queued. For rooms that nodes own, in place of [`NodeCore::take_room_tasks`].
     pub(in crate::node) fn next_task(&mut self, with_background: bool) -> Option<RoomTask> {
         let [urgent, background] = &mut self.tasks;
         urgent.pop_front().or_else(|| background.pop_front_if(|_| with_background))
@@ -113,14 +117,16 @@ impl NodeCore {
     }
 
     /// Takes the next batch of at most 200 operations for the store; empty without any. The caller
-    /// runs one batch of each urgency at a time, which keeps a client's commands in order.
+    /// runs one batch of each urgency at a time, which keeps a client's commands in order. Rooms
+    /// that nodes own need [`Self::send_room_tasks`] instead.
     pub fn take_room_tasks(&mut self, urgency: Urgency) -> Vec<RoomTask> {
         let tasks = &mut self.rooms.tasks[urgency as usize];
         tasks.drain(..tasks.len().min(BATCH)).collect()
     }
 
     /// Handles the answer of the store or owner to a task: answers its client or operator, and
-    /// announces changes. `Err`: no result; the operation may have been applied or not.
+    /// announces changes. `Err`: no result; the operation may have been applied or not. A client's
+    /// command is then refused as `room_store_unavailable`; earlier answers can decide a signal.
     pub fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<OpResult, StoreError>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.rooms.counts.failures += u64::from(answer.is_err());
@@ -163,7 +169,8 @@ impl NodeCore {
     }
 
     /// Handles a further result of a join, which was answered before or failed after 2 s. A seat by
-    /// it expires, unless the session has the seat here or claims it again.
+    /// it expires, unless the session has the seat here or claims it again. No effect for other
+    /// tasks, or with a store.
     pub(in crate::node) fn joined_late(&mut self, task: &RoomTask, result: &OpResult) {
         let has_seat = result.statuses.first().is_some_and(|status| status.is_member() || status.is_waiting());
         if let (Purpose::Command { session, .. }, Op::Join { requester, .. }) = (&task.purpose, &task.request.op)
