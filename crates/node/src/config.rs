@@ -40,10 +40,10 @@ pub struct Args {
           help_heading = "Tokens and secrets")]
     pub signal_scope: Scope,
 
-    /// Maximum TTL of messages in ms, and so the time that one is held for an absent recipient (0
-    /// to 655,350; 0 holds none)
+    /// Maximum TTL of messages in ms, and so the time that one is held for an absent recipient
+    /// (2,000 to 655,350). A message with `ttl_ms` 0 is not held
     #[arg(long, env = "SIGNALING_HOLD_MS", value_name = "MS", default_value_t = 20_000, help_heading = SESSIONS,
-          value_parser = clap::value_parser!(u64).range(..=655_350))]
+          value_parser = clap::value_parser!(u64).range(2_000..=655_350))]
     pub hold_ms: u64,
 
     /// Maximum bytes held for absent recipients, of which one recipient gets at most 1 MiB

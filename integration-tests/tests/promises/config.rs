@@ -56,7 +56,7 @@ async fn invalid_values_are_refused_with_their_flag() {
         (SERVERS, "--log-format", &["xml"]),
         (SERVERS, "--log", &["info,[broken"]),
         (NODE, "--public-listen", &["localhost", "127.0.0.1:99999", "198.51.100.1:0"]),
-        (NODE, "--hold-ms", &["-1", "655351", "20s"]),
+        (NODE, "--hold-ms", &["0", "1999", "655351", "20s"]),
         (NODE, "--hold-bytes", &["-1", "64M"]),
         (NODE, "--resume-ms", &["-1", "soon", "300001"]),
         (NODE, "--reassign-window-ms", &["-1", "3600001", "1s"]),

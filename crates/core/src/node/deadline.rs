@@ -21,8 +21,7 @@ impl Deadline {
     /// that has passed becomes `now`.
     ///
     /// - `left`: the hold time at the edge, less the time since the receipt.
-    /// - `hold`: this node's hold time. It is the maximum of `left` and of `ttl`; at 0 each message
-    ///   expires at once.
+    /// - `hold`: this node's hold time, over 0. It is the maximum of `left` and of `ttl`.
     /// - `ttl`: the TTL that the client requested. 0: 2 s, and no hold. `None`: the hold time.
     pub(super) fn new(now: Instant, left: RemainingTtl, hold: Duration, ttl: Option<Duration>) -> Self {
         let left = left.as_duration().min(hold);
