@@ -132,7 +132,8 @@ async fn clients_lose_no_message_while_hostile_clients_connect() {
 
 #[tokio::test]
 async fn residents_get_all_changes_and_the_queue_keeps_its_order() {
-    let Some(mesh) = TestMesh::with_redis(|_| {}).await else { return };
+    // With short times a seat expires if a busy machine delays one refresh.
+    let Some(mesh) = TestMesh::with_redis(|options| options.node_args.clear()).await else { return };
     let rooms = ["rooms", "--clients=100", "--rooms=10", "--rate=40", "--seconds=4", "--warmup=1"];
     // No run meets this limit of the event delay.
     let waiting = ["--waiting=40", "--seats=3", "--leave-rate=5", "--max-event-p99-ms=0.001"];
