@@ -76,6 +76,28 @@ fn lost_changes_are_replaced_by_a_resync() {
 }
 
 #[test]
+fn member_from_a_lost_node_gets_no_earlier_state_than_it_had() {
+    let mut stage = Stage::new(&["n0", "n1"], 0).with_members(&[("a", "n1"), ("b", "n0")]);
+    let token = token(&stage.attach("c", "n1")[0]);
+    stage.join("c", "r");
+    stage.advance(SECOND);
+    stage.waits_for_store = Some("n1");
+    stage.resume("c", &token);
+    stage.isolated = Some("n1");
+    stage.enter("d", "n0");
+    stage.advance(SECOND);
+    assert!(stage.received("b").last().unwrap().contains(r#""joined":[{"client_id":"d"}]"#));
+
+    stage.attach_at("b", "n1");
+    stage.release_answers();
+    stage.advance(SECOND);
+
+    let received = stage.received("b");
+    let [joined] = &received[..] else { panic!("{received:?}") };
+    assert!(joined.contains(r#""count":4"#) && joined.contains(r#"{"client_id":"d"}"#), "{joined}");
+}
+
+#[test]
 fn resumed_client_learns_that_its_seat_expired() {
     let mut stage = room_of_two();
     let token = token(&stage.attach("c", "n0")[0]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use signaling_core::node::{NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
+use signaling_core::node::{NodeCore, RoomSettings, RoomTask, Settings, TrunkKey, Urgency};
 use signaling_core::{Member, View};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
@@ -44,6 +44,9 @@ pub(crate) struct Stage {
     pub(crate) loses_batches: bool,
     /// A node whose batches are lost, in both directions.
     pub(crate) isolated: Option<&'static str>,
+    /// A node whose answers from the store are delayed while it is set.
+    pub(crate) waits_for_store: Option<&'static str>,
+    delayed_answers: Vec<(RoomTask, Result<OpResult, StoreError>)>,
     /// `true` if clients that attach from now on are reliable.
     pub(crate) reliable: bool,
     /// `true` if sessions of clients that attach from now on end with their sockets.
@@ -89,6 +92,8 @@ impl Stage {
             store_is_down: false,
             loses_batches: false,
             isolated: None,
+            waits_for_store: None,
+            delayed_answers: Vec::new(),
             reliable: false,
             ends_with_socket: false,
             now,
@@ -395,6 +400,15 @@ impl Stage {
         &self.clients[name].state
     }
 
+    /// Gives a node its delayed answers, in order, and delays no more.
+    pub(crate) fn release_answers(&mut self) {
+        let Some(node) = self.waits_for_store.take().map(|id| self.node(id)) else { return };
+        for (task, answer) in std::mem::take(&mut self.delayed_answers) {
+            self.nodes[node].core.room_answered(self.now, task, answer);
+        }
+        self.settle();
+    }
+
     /// Processes everything that needs no time.
     pub(crate) fn settle(&mut self) {
         (0..20).for_each(|_| self.step());
@@ -423,6 +437,7 @@ impl Stage {
         for node in &mut self.nodes {
             // No effect with rooms in the store.
             node.core.send_room_tasks(now);
+            let waits = self.waits_for_store == Some(node.id);
             for urgency in Urgency::ALL {
                 for task in node.core.take_room_tasks(urgency) {
                     let answer = if self.store_is_down {
@@ -431,7 +446,11 @@ impl Stage {
                         self.operations.push(task.request().op.clone());
                         Ok(self.store.apply(time, task.request()))
                     };
-                    node.core.room_answered(now, task, answer);
+                    if waits {
+                        self.delayed_answers.push((task, answer));
+                    } else {
+                        node.core.room_answered(now, task, answer);
+                    }
                 }
             }
         }

@@ -180,6 +180,7 @@ impl NodeCore {
             return;
         }
         local.state_requested = true;
+        local.came_after_request.clear();
         local.sequencer.state_requested();
         let mut urgency = Urgency::Urgent;
         if local.sequencer.may_be_lost() {
@@ -238,7 +239,10 @@ impl NodeCore {
             local.set_member_list(&result.members, result.more);
         }
         let message = (local.events != RoomEvents::None).then(|| joined(room, result, None));
-        for session in std::mem::take(&mut local.lacking_state) {
+        let later = std::mem::take(&mut local.came_after_request);
+        let lacking = std::mem::take(&mut local.lacking_state);
+        local.lacking_state = &lacking & &later;
+        for session in &lacking - &later {
             let is_behind = |seat: &&mut LocalSeat| seat.is_member() && is_behind(seat.sent, at);
             let Some(seat) = self.rooms.seat_mut(session, room).filter(is_behind) else { continue };
             seat.sent = at;

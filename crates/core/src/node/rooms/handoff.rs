@@ -57,7 +57,7 @@ impl NodeCore {
         for (room, missed) in missed {
             self.rooms.schedule_refresh(&room, session);
             if missed {
-                self.rooms.schedule_state(&room, session);
+                self.rooms.schedule_state_of_arrival(&room, session);
             }
         }
     }
@@ -210,7 +210,7 @@ impl NodeCore {
             self.rooms.add_seat(room, session, *status, *sent);
             self.rooms.schedule_refresh(room, session);
             if resumed.is_some() && status.is_member() {
-                self.rooms.schedule_state(room, session);
+                self.rooms.schedule_state_of_arrival(room, session);
             }
         }
         self.remove_if_idle(session);

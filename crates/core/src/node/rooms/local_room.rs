@@ -35,6 +35,9 @@ pub(super) struct LocalRoom {
     pub(super) waiting: BTreeSet<SessionId>,
     /// Members that need the whole state.
     pub(super) lacking_state: BTreeSet<SessionId>,
+    /// Of these, the ones that came from another node while a request had no answer. They may
+    /// have seen later changes there than its answer has, so they wait for the next one.
+    pub(super) came_after_request: BTreeSet<SessionId>,
     /// `true` if changes were missing, so all members need the whole state.
     pub(super) resyncing: bool,
     /// `true` while a request for the state has no answer.
@@ -133,8 +136,8 @@ impl Rooms {
     /// Removes a session's seat.
     pub(super) fn remove_seat(&mut self, room: &RoomName, session: SessionId) {
         let Some(local) = self.local.get_mut(room) else { return };
-        let LocalRoom { members, waiting, lacking_state, unconfirmed, .. } = local;
-        for sessions in [members, waiting, lacking_state, unconfirmed] {
+        let LocalRoom { members, waiting, lacking_state, came_after_request, unconfirmed, .. } = local;
+        for sessions in [members, waiting, lacking_state, came_after_request, unconfirmed] {
             sessions.remove(&session);
         }
         if local.members.is_empty() && local.waiting.is_empty() {
@@ -232,6 +235,14 @@ impl Rooms {
         }
         if let Some(seat) = self.seat_mut(session, room) {
             seat.sent = NO_STATE;
+        }
+    }
+
+    /// Schedules the whole state of a room for a client that came from another node.
+    pub(super) fn schedule_state_of_arrival(&mut self, room: &RoomName, session: SessionId) {
+        self.schedule_state(room, session);
+        if let Some(local) = self.local.get_mut(room).filter(|local| local.state_requested) {
+            local.came_after_request.insert(session);
         }
     }
 
