@@ -83,6 +83,7 @@ fn member_from_a_lost_node_gets_no_earlier_state_than_it_had() {
     stage.advance(SECOND);
     stage.waits_for_store = Some("n1");
     stage.resume("c", &token);
+    stage.advance(SECOND);
     stage.isolated = Some("n1");
     stage.enter("d", "n0");
     stage.advance(SECOND);
