@@ -182,27 +182,23 @@ pub fn scores<'a>(hash_seed: u64, nodes: impl Iterator<Item = &'a str>, name: &s
 impl Explanation {
     /// Returns the newest session of the client with a socket, by `generation`, and its node.
     /// `None`: no node that answered has one.
-    #[must_use]
     pub fn serving(&self) -> Option<(&ClientOnNode, &SessionOnNode)> {
         let sessions = self.nodes.iter().filter_map(|at| Some((at, at.session.as_ref()?)));
         sessions.max_by_key(|(_, session)| session.generation)
     }
 
     /// Returns `true` if all nodes answered and none has a session of the client.
-    #[must_use]
     pub fn is_nowhere(&self) -> bool {
         self.missing.is_empty() && !self.is_known()
     }
 
     /// Returns `true` if a node that answered has a session of the client, with a socket or
     /// lingering.
-    #[must_use]
     pub fn is_known(&self) -> bool {
         self.nodes.iter().any(|at| at.session.is_some() || at.lingering.is_some())
     }
 
     /// Returns a summary of one or two sentences.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let Some(owner) = &self.owner else {
             return "The view has no node: no node owns the client.".to_owned();
@@ -236,7 +232,6 @@ impl Explanation {
 
 impl RoomExplanation {
     /// Returns a summary of one or two sentences.
-    #[must_use]
     pub fn sentence(&self) -> String {
         if self.in_store {
             return "The rooms of this mesh are in a store: no node owns them.".to_owned();

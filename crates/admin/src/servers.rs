@@ -28,7 +28,6 @@ pub struct ViewName {
 
 impl ViewName {
     /// Creates the short form of a view from the hash of its content.
-    #[must_use]
     pub fn new(hash: u64, nodes: usize) -> Self {
         Self { hash: format!("{hash:016x}"), nodes }
     }
@@ -155,7 +154,6 @@ pub struct Draining {
 }
 
 /// Returns the balancers that the nodes report, sorted by name, with `server: None`.
-#[must_use]
 pub fn balancers<'a>(nodes: impl Iterator<Item = &'a Server>) -> Vec<Balancer> {
     let mut by_name: BTreeMap<&str, Balancer> = BTreeMap::new();
     for EdgeOnNode { edge, address, clients, messages } in nodes.flat_map(|node| &node.edges) {

@@ -53,7 +53,6 @@ pub(crate) struct NodeLink {
 impl BalancerBackend {
     /// Creates a backend without trunks. `hash_seed` must be the same on all servers. From the
     /// first view on, `health` is ready while a node takes clients.
-    #[must_use]
     pub fn new(hash_seed: u64, health: Health) -> Self {
         let state = State {
             placement: Placement::new(hash_seed),

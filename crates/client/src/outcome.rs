@@ -50,7 +50,6 @@ pub struct Refusal {
 
 impl Refusal {
     /// Returns `true` if the refusal has this error code.
-    #[must_use]
     pub fn is(&self, code: ErrorCode) -> bool {
         self.code == code.as_str()
     }

@@ -45,7 +45,6 @@ pub(crate) struct SavedRoom {
 
 impl SavedSession {
     /// Returns the id of the session's client.
-    #[must_use]
     pub fn client_id(&self) -> &str {
         &self.client_id
     }

@@ -36,13 +36,11 @@ pub struct Accept {
 
 impl Accept {
     /// Returns the answer 101 to a client. It selects [`SUBPROTOCOL`] if the client offered it.
-    #[must_use]
     pub fn client_response(&self) -> Response<Body> {
         self.response_with(self.signaling_v1.then_some(SUBPROTOCOL))
     }
 
     /// Returns the answer 101 that selects `subprotocol`. `None`: the answer selects none.
-    #[must_use]
     pub fn response_with(&self, subprotocol: Option<&'static str>) -> Response<Body> {
         let headers = [
             (header::UPGRADE, "websocket"),
@@ -103,7 +101,6 @@ pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<A
 }
 
 /// Returns `true` if the `Upgrade` header lists `websocket`. Checks nothing else.
-#[must_use]
 pub fn has_websocket_upgrade(headers: &HeaderMap) -> bool {
     lists(headers, header::UPGRADE, "websocket")
 }

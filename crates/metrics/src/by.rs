@@ -76,7 +76,6 @@ pub struct By<L, M = Counter> {
 
 impl<L: Label, M> By<L, M> {
     /// Returns the metric of a value. Panics if [`Label::index`] is out of range.
-    #[must_use]
     pub fn of(&self, value: L) -> &M {
         &self.series[value.index()].1
     }

@@ -47,13 +47,11 @@ pub fn in_process<T>(register: impl FnOnce(&mut Registry) -> T) -> T {
 
 /// Returns the page of this process in Prometheus' text format; empty before the first
 /// [`in_process`].
-#[must_use]
 pub fn encode() -> String {
     own().as_ref().map(page).unwrap_or_default()
 }
 
 /// Returns the page of a registry in Prometheus' text format.
-#[must_use]
 pub fn page(registry: &Registry) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail, and `Publish` keeps gauges within the range of `i64`.

@@ -166,7 +166,6 @@ const LINGERING_BYTES: usize = 512;
 impl Config {
     /// Returns the maximum bytes for absent clients, by estimate: held messages and lingering
     /// sessions, 512 bytes each.
-    #[must_use]
     pub fn absent_bytes(&self) -> usize {
         self.hold_bytes.saturating_add(Rules::default().max_lingering.saturating_mul(LINGERING_BYTES))
     }

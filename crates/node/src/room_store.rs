@@ -57,7 +57,6 @@ impl RoomConfig {
 
     /// Returns the rules that the store or the owners of rooms apply. Other rules have their
     /// defaults.
-    #[must_use]
     pub fn rules(&self) -> Rules {
         let stale = Rules::stale_after(self.presence_refresh);
         let claimed = self.store == RoomLocation::Mesh;
@@ -68,7 +67,6 @@ impl RoomConfig {
     /// counts from the crash of its balancer. The second counts from the crash of both its balancer
     /// and its node; without a store, from the time when the view drops the node. `resume`: the
     /// resume time.
-    #[must_use]
     pub fn departure_bounds(&self, resume: Duration) -> (Duration, Duration) {
         if self.store == RoomLocation::Mesh {
             return (self.seat_grace + SLACK, self.rules().stale + SLACK);

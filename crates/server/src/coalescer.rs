@@ -29,13 +29,11 @@ pub struct Coalescer(Arc<Mutex<BusyMeter>>);
 impl Coalescer {
     /// Creates a coalescer that delays reads by at most `max_delay` while the thread is busy; 0
     /// disables it.
-    #[must_use]
     pub fn new(max_delay: Duration, thresholds: BusyThresholds) -> Self {
         Self(Arc::new(Mutex::new(BusyMeter::new(Instant::now(), max_delay, thresholds))))
     }
 
     /// Creates a coalescer that never delays.
-    #[must_use]
     pub fn disabled() -> Self {
         Self::new(Duration::ZERO, BusyThresholds { enter: 100, exit: 100, full_delay_percent: 100 })
     }
@@ -55,7 +53,6 @@ impl Coalescer {
 
     /// Calls [`Coalescer::on_idle`] and [`Coalescer::on_wake`], for an event loop that polls
     /// without waiting. Returns `true` if it blocked.
-    #[must_use]
     pub fn coalesce_now(&self) -> bool {
         let slept = self.on_idle();
         self.on_wake();

@@ -45,7 +45,6 @@ pub struct ConfigFileArgs {
 }
 
 /// Returns the command line of `A` with short help only, at most 100 columns wide.
-#[must_use]
 pub fn command<A: CommandFactory>() -> Command {
     let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
     let command = A::command().disable_help_flag(true).arg(help.help_heading("Configuration"));

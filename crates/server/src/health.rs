@@ -38,7 +38,6 @@ impl Health {
     pub const DRAINING: &str = "draining";
 
     /// Creates the health of a node. Its obstacle is `starting` until [`Health::set_ready`].
-    #[must_use]
     pub fn of_node() -> Self {
         let state = State { obstacle: Some("starting"), out_of_service: false, stops: false, elsewhere: None };
         let health = Self { state: watch::Sender::new(state), is_for_clients: false };
@@ -48,7 +47,6 @@ impl Health {
 
     /// Creates the health of a balancer: its `/readyz` also fails if new clients should use another
     /// server.
-    #[must_use]
     pub fn of_balancer() -> Self {
         Self { is_for_clients: true, ..Self::of_node() }
     }
@@ -97,7 +95,6 @@ impl Health {
 
     /// Returns the reason why the server cannot take work, [`Health::DRAINING`] before all others;
     /// `None` if it can.
-    #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
         let State { obstacle, out_of_service, stops, .. } = *self.state.borrow();
         if out_of_service || stops { Some(Self::DRAINING) } else { obstacle }

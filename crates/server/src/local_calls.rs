@@ -19,7 +19,6 @@ pub struct LocalCalls<T>(mpsc::Receiver<Call<T>>);
 pub struct Stopped;
 
 /// Creates a connected sender and receiver of calls.
-#[must_use]
 pub fn local_calls<T>() -> (LocalCaller<T>, LocalCalls<T>) {
     let (sender, receiver) = mpsc::channel(MAX_QUEUED_CALLS);
     (LocalCaller(sender), LocalCalls(receiver))

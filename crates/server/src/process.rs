@@ -40,7 +40,6 @@ pub(crate) fn publish() {
 }
 
 /// Returns the user and system CPU time of this process since its start; `None` if unavailable.
-#[must_use]
 pub fn cpu() -> Option<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     Some(duration(usage.user_time()) + duration(usage.system_time()))
@@ -52,7 +51,6 @@ fn duration(time: TimeVal) -> Duration {
 }
 
 /// Returns the resident memory of this process in bytes; `None` if `/proc` does not report it.
-#[must_use]
 pub fn resident_bytes() -> Option<u64> {
     parse_resident(&fs::read_to_string("/proc/self/status").ok()?)
 }

@@ -46,13 +46,11 @@ impl Secret {
     }
 
     /// Returns the secret itself, for use as a key.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bearer.as_bytes()[SCHEME.len()..]
     }
 
     /// Returns the value of an `Authorization` header: `Bearer <secret>`, marked as sensitive.
-    #[must_use]
     pub fn bearer(&self) -> HeaderValue {
         self.bearer.clone()
     }
@@ -84,7 +82,6 @@ impl HashSeed {
     }
 
     /// Returns the number.
-    #[must_use]
     pub fn get(self) -> u64 {
         self.0
     }

@@ -40,13 +40,11 @@ impl Secrets {
     }
 
     /// Returns the first secret of the file, which this server sends to others and signs with.
-    #[must_use]
     pub fn primary(&self) -> Secret {
         self.current.borrow()[0].clone()
     }
 
     /// Returns the one or two accepted secrets, the primary one first.
-    #[must_use]
     pub fn accepted(&self) -> Arc<[Secret]> {
         self.current.borrow().clone()
     }

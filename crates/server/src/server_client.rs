@@ -111,7 +111,6 @@ impl ServerClient {
     }
 
     /// Returns the deadline of requests to several servers that start now: in 5 s.
-    #[must_use]
     pub fn deadline() -> Instant {
         Instant::now() + TOTAL_TIMEOUT
     }

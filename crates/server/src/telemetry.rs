@@ -59,7 +59,6 @@ pub fn publish_on_scrape(publish: impl Fn() + 'static) {
 }
 
 /// Returns the `/metrics` page of this thread, in Prometheus' text format.
-#[must_use]
 pub(crate) fn page() -> String {
     process::publish();
     PUBLISHERS.with_borrow(|publishers| publishers.iter().for_each(|publish| publish()));

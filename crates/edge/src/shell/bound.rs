@@ -35,7 +35,6 @@ pub struct MemoryBound {
 
 impl MemoryBound {
     /// Computes the bound of these settings.
-    #[must_use]
     pub fn of(config: &EdgeConfig) -> Self {
         let (sockets, handshakes) = (config.admission.sockets, config.handshakes.min(config.connections));
         let tls = if config.tls.is_some() { TLS } else { 0 };
@@ -63,7 +62,6 @@ impl MemoryBound {
     }
 
     /// Returns the sum of all parts and of the process without clients, in bytes.
-    #[must_use]
     pub fn total(&self) -> usize {
         let parts = [FIXED, self.for_sockets, self.for_handshakes, self.for_buffers];
         parts.into_iter().fold(0, usize::saturating_add)

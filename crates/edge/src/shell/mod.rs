@@ -209,7 +209,6 @@ impl Edge {
     }
 
     /// Returns `true` if the link has neither sessions nor unwritten frames, or is closed.
-    #[must_use]
     pub fn is_link_idle(&self, link: LinkKey) -> bool {
         self.with_state(|state| {
             let core = &state.core;
@@ -242,7 +241,6 @@ impl Edge {
     }
 
     /// Returns the number of clients that have a socket or wait for one.
-    #[must_use]
     pub fn clients(&self) -> usize {
         self.with_state(|state| state.clients.len())
     }

@@ -101,7 +101,6 @@ struct OutboundLane {
 
 impl Node {
     /// Creates a node around its core, without trunks or lanes.
-    #[must_use]
     pub fn new(core: NodeCore) -> Self {
         metrics::publish_limits(core.settings());
         Self(Rc::new(RefCell::new(State {

@@ -15,7 +15,6 @@ use crate::local_calls::Stopped;
 /// Header `Retry-After` has `retry_after` in whole seconds, rounded up, at least 1; `None`: no
 /// header. The answer ends the connection, so that bytes after a refused request are not taken for
 /// another one.
-#[must_use]
 pub fn refusal(status: StatusCode, code: &str, message: &str, retry_after: Option<Duration>) -> Response {
     let body = json!({ "error": { "code": code, "message": message } }).to_string();
     let mut response = Response::new(Body::from(body));

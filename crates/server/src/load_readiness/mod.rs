@@ -54,7 +54,6 @@ pub struct LoadReadinessArgs {
 
 impl LoadReadinessArgs {
     /// Returns the thresholds, or `None` if readiness by load is off.
-    #[must_use]
     pub fn thresholds(self) -> Option<Self> {
         (self.unready_above_percent > 0).then_some(self)
     }

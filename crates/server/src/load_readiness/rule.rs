@@ -75,7 +75,6 @@ pub struct LoadReadiness {
 
 impl LoadReadiness {
     /// Returns a rule for a server that starts ready.
-    #[must_use]
     pub fn new(thresholds: LoadReadinessArgs) -> Self {
         Self { thresholds, is_candidate: false, unready_since: None }
     }

@@ -71,13 +71,11 @@ impl<S: Read + Write> Trunk<S> {
 
     /// Returns `true` if the kernel has taken all written bytes. Only then may the caller write a
     /// batch.
-    #[must_use]
     pub fn is_free(&self) -> bool {
         self.unsent.is_none()
     }
 
     /// Returns `true` once [`Trunk::close`] was called.
-    #[must_use]
     pub fn is_closing(&self) -> bool {
         self.is_closing
     }

@@ -15,7 +15,6 @@ pub struct PolledStream {
 
 impl PolledStream {
     /// Creates a stream that may have input already. `tcp` must be non-blocking.
-    #[must_use]
     pub fn new(tcp: TcpStream) -> Self {
         Self { tcp, may_have_input: true, has_ended: false }
     }
