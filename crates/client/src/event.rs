@@ -94,7 +94,7 @@ pub enum State {
 }
 
 /// First message of a server on a connection.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct Welcome {
     /// The client's own id.
     pub client_id: String,
@@ -104,6 +104,7 @@ pub struct Welcome {
     /// Maximum size of a message from the client, in bytes.
     pub max_message_bytes: usize,
     /// ICE servers for `RTCPeerConnection`; empty if the mesh has none.
+    #[serde(default)]
     pub ice_servers: Vec<IceServer>,
     /// Id of the node that serves the client. `None`: the operator does not reveal nodes.
     pub node: Option<String>,
@@ -154,7 +155,7 @@ impl Broadcast {
 }
 
 /// The state of a room.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct Joined {
     /// Name of the room.
     pub room: String,
