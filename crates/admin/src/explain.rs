@@ -59,8 +59,7 @@ pub struct ClientOnNode {
 pub struct SessionOnNode {
     /// Id of the session, in hexadecimal digits.
     pub session: String,
-    /// Time at which the edge accepted the socket, in µs since 1970. The later one of two sessions
-    /// stays.
+    /// Time when the edge accepted the socket, in µs since 1970. Of two sessions the later stays.
     pub generation: u64,
     /// Time at which the edge accepted the socket, in ms since 1970.
     pub since_ms: u64,
@@ -192,8 +191,7 @@ impl Explanation {
         self.missing.is_empty() && !self.is_known()
     }
 
-    /// Returns `true` if a node that answered has a session of the client, with a socket or
-    /// lingering.
+    /// Returns `true` if an answering node has a session of the client, with a socket or lingering.
     pub fn is_known(&self) -> bool {
         self.nodes.iter().any(|at| at.session.is_some() || at.lingering.is_some())
     }

@@ -70,8 +70,7 @@ pub(crate) struct Guarded {
 impl Inner {
     /// Locks the state, also after a panic of another holder.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Guarded> {
-        // A panic leaves a decision incomplete, in this client alone. It must not spread to the
-        // holders of handles.
+        // A panic leaves a decision incomplete, in this client alone. It must not reach handles.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -167,8 +166,7 @@ impl Client {
         self.request(Request::Join { room: room.to_owned(), data })
     }
 
-    /// Leaves a room or its waiting queue. Once the mesh has done so, the client no longer rejoins
-    /// it.
+    /// Leaves a room or its waiting queue. Once that is done, the client no longer rejoins it.
     ///
     /// # Errors
     /// As [`Client::signal`], for the name of the room.

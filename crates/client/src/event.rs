@@ -20,8 +20,7 @@ pub enum Event {
     Signal(Signal),
     /// A message to a room, from another member.
     Broadcast(Broadcast),
-    /// The state of a room: after a join, a resume, the waiting queue or missed changes, or as a
-    /// page of `members`.
+    /// The state of a room after a join, resume, wait or missed changes, or a page of `members`.
     Joined(Joined),
     /// The room is full, and the client is in its waiting queue. Sent again when its position
     /// changes, at most once a second.
@@ -56,8 +55,7 @@ pub enum Event {
     },
     /// The ICE servers, as answer to [`Client::ice_servers`](crate::Client::ice_servers).
     IceServers(Vec<IceServer>),
-    /// Another node serves the client now. No action is needed. Sent only if the operator reveals
-    /// nodes.
+    /// Another node serves the client. No action is needed. Sent only if operators reveal nodes.
     Moved {
         /// Id of that node.
         node: String,
@@ -87,8 +85,7 @@ pub enum State {
     },
     /// The client is closed. No event follows.
     Closed {
-        /// Reason for which the client does not connect again. `None`: the application closed or
-        /// detached it.
+        /// Reason not to connect again. `None`: the application closed or detached the client.
         why: Option<Ending>,
     },
 }
@@ -190,7 +187,6 @@ pub struct Member {
 pub struct DepartedMember {
     /// Id of the client.
     pub client_id: String,
-    /// `left` (by itself), or `expired` (silent for too long, or removed late after a refused
-    /// `leave`).
+    /// `left` (by itself), or `expired` (silent too long, or removed late after a refused `leave`).
     pub reason: String,
 }

@@ -79,9 +79,8 @@ pub enum RequestError {
 /// A request was not accepted. Nothing of it was sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The client's queue of requests that are not sent yet is full. Its requests or bytes would
-    /// exceed the maximum that [`Options::queue`](crate::Options::queue) sets. Wait for the outcome
-    /// of earlier requests.
+    /// The client's queue of unsent requests is full. Its requests or bytes would exceed the
+    /// maximum that [`Options::queue`](crate::Options::queue) sets. Wait for earlier outcomes.
     #[error("the queue is full: wait for outcomes of earlier requests")]
     QueueFull,
     /// The message is too large: the server would close the socket. The limit is that of the latest

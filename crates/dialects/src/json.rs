@@ -44,8 +44,7 @@ impl<'a> Object<'a> {
         self.get(name).and_then(string)
     }
 
-    /// Returns the object as text without one field. `tail` is text of a further last field, for
-    /// example `"n":1`.
+    /// Returns the object as text without one field. `tail` is a further last one, such as `"n":1`.
     pub(crate) fn to_text(&self, without: &str, tail: Option<&str>) -> String {
         let kept = self.fields.iter().filter(|(name, _)| name != without);
         let fields = kept.map(|(name, value)| format!("{}:{value}", quote(name)));

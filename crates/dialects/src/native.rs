@@ -110,8 +110,7 @@ pub(crate) fn room_request(kind: &str, id: u64, room: &str, data: Option<&str>) 
     text
 }
 
-/// Returns a `members`: the first page of a room's members, or the one behind a client. Its answer
-/// has no id.
+/// Returns a `members`: a room's first page, or the one behind a client. Its answer has no id.
 pub(crate) fn members(room: &str, after: Option<&str>) -> String {
     match after {
         None => format!(r#"{{"type":"members","room":"{room}"}}"#),

@@ -1,5 +1,4 @@
-//! Task that passes the observations of a source through `FlapDamper` to the `Publisher`. `watch`
-//! starts it.
+//! Passes a source's observations through `FlapDamper` to the `Publisher`. `watch` starts the task.
 
 use std::time::{Duration, Instant as StdInstant};
 

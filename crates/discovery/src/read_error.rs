@@ -13,8 +13,7 @@ pub enum ReadError {
     /// an empty list is one case.
     #[error("the list has become empty, or all its nodes are unready")]
     SuddenlyEmpty,
-    /// The source cannot be reached, its answer is late or invalid, or a watch broke. Holds the
-    /// reason.
+    /// The source is unreachable, its answer late or invalid, or a watch broke. Holds the reason.
     #[error("no valid answer: {0}")]
     NoAnswer(String),
     /// The Kubernetes API denies this server access (401 or 403). Holds its answer and advice.

@@ -53,8 +53,7 @@ impl Source {
     /// Reads and parses the file of a `file:` source. Does nothing for other sources. Blocks.
     ///
     /// # Errors
-    /// If the file is missing, unreadable, larger than 1 MiB or not a valid list. An empty list is
-    /// valid.
+    /// If the file is missing, unreadable, over 1 MiB or not a valid list. An empty list is valid.
     pub fn check_file(&self) -> Result<(), ReadError> {
         match self {
             Self::File(path) => file::read(path).map(drop),

@@ -26,8 +26,7 @@ impl Discovery {
         Arc::clone(&self.views.borrow())
     }
 
-    /// Returns a receiver of the current view and its successors. A slow receiver gets only the
-    /// newest.
+    /// Returns a receiver of the current view and its successors. A slow one gets only the newest.
     pub fn subscribe(&self) -> watch::Receiver<Arc<View>> {
         self.views.subscribe()
     }
@@ -52,9 +51,8 @@ impl Discovery {
 }
 
 /// Starts to follow a source with default settings. A static list or a file was read when this
-/// returns; others are read later. A missing or invalid file, or a source without an answer, is no
-/// error: the view stays empty until it can be read. Panics outside of a Tokio runtime with timers
-/// and I/O.
+/// returns; others later. A missing or invalid file, or a source without an answer, is no error:
+/// the view stays empty until it can be read. Panics outside a Tokio runtime with timers and I/O.
 ///
 /// # Errors
 /// If this process has no usable configuration for the Kubernetes API. Other sources cause none.

@@ -25,8 +25,7 @@ const KEY_BYTES: usize = 16;
 pub struct Accept {
     /// Value of `Sec-WebSocket-Accept` in the answer (RFC 6455 section 4.2.2).
     pub key_accept: String,
-    /// `true` if the client offered [`SUBPROTOCOL`]. Only then [`Accept::client_response`] selects
-    /// it.
+    /// `true` if [`SUBPROTOCOL`] is offered. Only then [`Accept::client_response`] selects it.
     pub signaling_v1: bool,
     /// The token of a `bearer.<token>` offer; `None` without one. Never echoed.
     pub bearer: Option<PresentedToken>,
@@ -64,10 +63,9 @@ fn upgrade_required(message: &str) -> Refused {
 /// Checks the head of a request against the rules for an upgrade.
 ///
 /// # Errors
-/// Returns the answer. 405 for a method other than GET. 426 for an HTTP version other than 1.1, no
-/// WebSocket upgrade, or a WebSocket version other than 13. 400 for a missing, empty or repeated
-/// `Host`, a body, an invalid or repeated key, a non-ASCII subprotocol, or an empty or repeated
-/// token offer.
+/// Returns the answer: 405 for a method other than GET. 426 for HTTP other than 1.1, no WebSocket
+/// upgrade, or a WebSocket version other than 13. 400 for a missing, empty or repeated `Host`, a
+/// body, an invalid or repeated key, a non-ASCII subprotocol, or an empty or repeated token offer.
 pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<Accept, Refused> {
     if method != Method::GET {
         let refused = Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "open a WebSocket with GET");

@@ -16,8 +16,7 @@ pub type Labels = Vec<(&'static str, &'static str)>;
 pub trait Label: Copy + 'static {
     /// Returns all values, in the order of their series on the `/metrics` page.
     fn values() -> Vec<Labels>;
-    /// Returns the position of this value in [`values`](Self::values). It must be below their
-    /// number.
+    /// Returns the position of this value in [`values`](Self::values), below their number.
     fn index(&self) -> usize;
 }
 
@@ -32,8 +31,7 @@ impl<A: Label, B: Label> Label for (A, B) {
 }
 
 /// Declares a [`Label`]: an enum with a text per variant, a struct around a `u16` code, or with
-/// `type` only the texts, for counts in their order. A code outside the given list counts as
-/// `other`.
+/// `type` the texts alone, for counts in their order. Codes outside the list count as `other`.
 #[macro_export]
 macro_rules! label {
     ($(#[$doc:meta])* $vis:vis enum $name:ident = $label:literal { $($variant:ident = $value:literal),* $(,)? }) => {
@@ -80,8 +78,7 @@ macro_rules! label {
     };
 }
 
-/// One metric for each value of a label, or of a pair of labels; all exist from the start. Clones
-/// share the metrics.
+/// One metric per value of a label or pair of labels; all exist from the start. Clones share them.
 #[derive(Debug, Clone)]
 pub struct By<L, M = Counter> {
     series: Arc<[(Labels, M)]>,

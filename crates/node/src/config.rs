@@ -135,8 +135,7 @@ pub struct Config {
     pub common: Common,
     /// Address for direct clients; `None`: there are none.
     pub public: Option<SocketAddr>,
-    /// Maximum TTL of messages, and so the time that one is held for an absent recipient; 0: none
-    /// is held.
+    /// Maximum TTL of messages, and so the time that one is held for an absent recipient; 0: none.
     pub hold: Duration,
     /// Maximum bytes held for absent recipients.
     pub hold_bytes: usize,

@@ -145,8 +145,7 @@ impl ChangeSequencer {
         self.at_request.0.is_some()
     }
 
-    /// Returns `true` if this is another incarnation than the followed one. `false` if there is
-    /// none yet.
+    /// Returns `true` if this is not the followed incarnation. `false` if there is none yet.
     pub fn is_other(&self, incarnation: u64) -> bool {
         self.at.incarnation != 0 && self.at.incarnation != incarnation
     }

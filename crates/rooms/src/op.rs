@@ -16,8 +16,7 @@ pub struct Requester {
     pub session: SessionId,
     /// Time when the session's socket was accepted, in microseconds since 1970.
     pub accepted_at_us: u64,
-    /// Rises with each attachment of the session to a node, and with each [`Op::Drop`] of the node.
-    /// A store ignores it.
+    /// Rises with each attachment to a node and each [`Op::Drop`] of the node. A store ignores it.
     pub turn: u64,
     /// Number of the command in its session, rising, at most 2^53 - 1. A repetition keeps it.
     pub number: u64,

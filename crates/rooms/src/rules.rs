@@ -13,8 +13,7 @@ pub(crate) const MIN_SETTLE_MS: i64 = 5_000;
 /// Times and limits of rooms, equal on all nodes of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Maximum members of a room without a capacity of its own; `None` or 0: no limit. A further
-    /// client waits.
+    /// Maximum members of a room without its own capacity; `None` or 0: no limit. Others wait.
     pub capacity: Option<u32>,
     /// Maximum waiting clients of a room; `None`: no limit. A further client stays out.
     pub max_waiting: Option<u32>,

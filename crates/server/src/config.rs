@@ -102,8 +102,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Checked settings of both servers, with the content of the secrets' files. Derefs to
-/// [`CommonArgs`].
+/// Checked settings of both servers, with the content of secret files. Derefs to [`CommonArgs`].
 #[derive(Debug, Clone)]
 pub struct Common {
     args: CommonArgs,

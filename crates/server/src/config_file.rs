@@ -129,8 +129,7 @@ fn key_of(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// Returns the keys of the file that neither the command line nor the environment sets, each with
-/// its flag.
+/// Returns keys of the file that neither command line nor environment sets, each with its flag.
 fn file_flags(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
     let file = ReloadableFile::open("--config", path)?;
     let text = file.parsed(|content| str::from_utf8(content).map(str::to_owned))?;

@@ -45,8 +45,7 @@ impl Health {
         health
     }
 
-    /// Creates the health of a balancer: its `/readyz` also fails if new clients should use another
-    /// server.
+    /// Creates a balancer's health: its `/readyz` also fails if new clients should go elsewhere.
     pub fn of_balancer() -> Self {
         Self { is_for_clients: true, ..Self::of_node() }
     }
@@ -93,8 +92,7 @@ impl Health {
         METRICS.draining.set((obstacle == Some(Self::DRAINING)).into());
     }
 
-    /// Returns the reason why the server cannot take work, [`Health::DRAINING`] before all others;
-    /// `None` if it can.
+    /// Returns the reason why the server takes no work, [`Health::DRAINING`] first; `None` if none.
     pub fn obstacle(&self) -> Option<&'static str> {
         let State { obstacle, out_of_service, stops, .. } = *self.state.borrow();
         if out_of_service || stops { Some(Self::DRAINING) } else { obstacle }
@@ -106,8 +104,7 @@ impl Health {
         self.state.send_modify(|state| state.elsewhere = reason);
     }
 
-    /// Returns the reason of a failing `/readyz`, or of a failing `/readyz/clients` with
-    /// `of_clients`.
+    /// Returns the reason of a failing `/readyz`, or with `of_clients` of `/readyz/clients`.
     fn objection(&self, of_clients: bool) -> Option<String> {
         let elsewhere = || self.state.borrow().elsewhere.clone().filter(|_| of_clients || self.is_for_clients);
         self.obstacle().map(str::to_owned).or_else(elsewhere)

@@ -31,9 +31,8 @@ impl<T> Clone for LocalCaller<T> {
 }
 
 impl<T: 'static> LocalCaller<T> {
-    /// Runs `ask` on the thread of the state and returns its result. Waits while 64 calls are
-    /// queued, and until [`LocalCalls::answer`] runs. `ask` must be short, since it blocks that
-    /// thread.
+    /// Runs `ask` on the state's thread and returns its result. Waits while 64 calls are queued,
+    /// and until [`LocalCalls::answer`] runs. `ask` must be short: it blocks that thread.
     ///
     /// # Errors
     /// If the receiver is dropped first. `ask` may have run.

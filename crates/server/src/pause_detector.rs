@@ -1,6 +1,5 @@
 //! Detection of process pauses: the process was stopped or starved, or its machine suspended.
-//! [`since_boot`] is the clock. The shells of edges and nodes call [`PauseDetector::beat`] at every
-//! turn.
+//! [`since_boot`] is the clock. Shells of edges and nodes call [`PauseDetector::beat`] each turn.
 
 use std::time::Duration;
 

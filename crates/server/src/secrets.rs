@@ -1,8 +1,7 @@
 //! The mesh's secrets: the one that a server sends, and a second one that it accepts too.
 //! A change takes three steps, each on all servers before the next. First, add the new secret as
 //! the second line of the file. Then swap the lines. Then remove the old one. At each moment every
-//! server accepts the secret of any other. `config` reads the file, and the servers' `run` follows
-//! it.
+//! server accepts the secret of any other. `config` reads the file; the servers' `run` follows it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,8 +48,7 @@ impl Secrets {
         self.current.borrow().clone()
     }
 
-    /// Returns `true` if the headers hold an accepted secret as bearer token. Compares each in
-    /// constant time.
+    /// Returns `true` if the bearer token is an accepted secret. Compares each in constant time.
     #[must_use]
     pub fn authorize(&self, headers: &HeaderMap) -> bool {
         self.current.borrow().iter().fold(false, |authorized, secret| authorized | auth::authorized(headers, secret))

@@ -95,8 +95,7 @@ impl ServerClient {
         answer.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.answer_timeout)))
     }
 
-    /// Requests JSON from one server. Fails also for a status other than 200, or JSON of another
-    /// shape.
+    /// Requests JSON of one server. Fails also for a status except 200, or JSON of another shape.
     async fn request_json<T: DeserializeOwned>(
         &self,
         server: &Member,

@@ -23,9 +23,8 @@ const DELAY_INTERVAL: Duration = Duration::from_millis(250);
 /// session descriptions.
 const DEEPEST_OF_LIBRARIES: log::LevelFilter = log::LevelFilter::Debug;
 
-/// Default filter for libraries. The Kubernetes client logs an error per failed request while the
-/// API server is unreachable; discovery reports that once. HTTP and WebSocket libraries log each
-/// request.
+/// Default filter for libraries. The Kubernetes client logs each failed request while the API is
+/// unreachable; discovery reports that once. HTTP and WebSocket libraries log each request.
 const QUIET: &str = "kube_client=off,hyper=info,hyper_util=info,reqwest=info,tungstenite=info,tokio_tungstenite=info,tower=info,rustls=info";
 
 /// Starts logs of this process to standard error, and the metrics of every server at 0. `filter` is

@@ -1,5 +1,4 @@
-//! Members of the client's room, as far as their number and size allow. `room` updates them, and
-//! `client` lists them.
+//! Members of a client's room, bounded by number and size. `room` updates and `client` lists them.
 
 use std::collections::BTreeMap;
 

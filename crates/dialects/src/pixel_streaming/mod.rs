@@ -1,5 +1,4 @@
-//! Unreal Pixel Streaming, protocol 1.3: upgrade requests, and the translator of a streamer, an SFU
-//! or a player.
+//! Unreal Pixel Streaming, protocol 1.3: upgrades, and the translator of a streamer, SFU or player.
 //!
 //! | room | members | data |
 //! |---|---|---|

@@ -27,8 +27,7 @@ pub(crate) use poller::Poller;
 /// Settings of DNS queries. Servers use the defaults; tests use shorter times.
 #[derive(Debug, Clone)]
 pub struct DnsSettings {
-    /// DNS servers to query, by UDP alone. Empty: the system's servers (`/etc/resolv.conf`) and
-    /// search list.
+    /// DNS servers, by UDP alone. Empty: the servers and search list of `/etc/resolv.conf`.
     pub servers: Vec<SocketAddr>,
     /// Time limit for an answer, including retries.
     pub answer_timeout: Duration,

@@ -19,8 +19,7 @@ const PROXY_FRONT: usize = SIGNATURE.len() + 4;
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const ONLY_ADDRESSES: ParseConfig = ParseConfig { include_tlvs: false, allow_v1: false, allow_v2: true };
 
-/// Source of clients' addresses, with the networks of trusted proxies. Other peers have the address
-/// of their socket.
+/// Source of clients' addresses, with networks of trusted proxies. Other peers have their socket's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ClientAddresses {
     /// The remote end of the socket.

@@ -16,8 +16,7 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// Maximum ciphertext of one read. Read buffers hold its plaintext and the rest of the previous
-/// read.
+/// Maximum ciphertext of one read. Read buffers hold its plaintext and the rest of the last read.
 const CIPHERTEXT_BYTES: usize = 16 * 1024;
 /// Maximum plaintext of one write: one TLS record.
 const RECORD_BYTES: usize = 16 * 1024;
@@ -103,8 +102,7 @@ impl PolledSocket {
     pub(super) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<ReadResult> {
         let Self { tcp, tls } = self;
         match tls {
-            // The kernel returns all its input if the buffer is larger; later input causes an
-            // event.
+            // A larger buffer takes all input of the kernel; later input causes an event.
             None => tcp.read(buffer).map(|bytes| ReadResult { bytes, read_again: bytes == buffer.len() }),
             Some(tls) => read_tls(tls, tcp, buffer),
         }
@@ -122,8 +120,7 @@ impl<S: io::Write> Socket<S> {
     /// nothing was accepted. Any other error ends the connection.
     ///
     /// Under TLS at most 16 KiB are accepted. Some may remain here: see
-    /// [`PolledSocket::has_unsent_ciphertext`]. A call without bytes only writes the remaining
-    /// ones.
+    /// [`PolledSocket::has_unsent_ciphertext`]. A call without bytes writes the rest.
     pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.tcp.write(bytes) };
         flush(tls, &mut self.tcp)?;

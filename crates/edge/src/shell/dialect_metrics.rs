@@ -1,5 +1,4 @@
-//! Metrics of dialects' clients, each with the label `dialect`. `state` publishes them before each
-//! `/metrics` page.
+//! Metrics of dialects' clients by `dialect`. `state` publishes them before each `/metrics` page.
 
 use signaling_core::edge::EdgeCore;
 use signaling_dialects::Dialect;

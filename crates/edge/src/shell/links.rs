@@ -1,6 +1,5 @@
-//! Links of an edge: the trunks in its event loop, or the in-memory path to its own node. Moves
-//! frames between trunks and the core, and reports changes to the backend. `state` and `sockets`
-//! call it.
+//! Links of an edge: trunks in its event loop, or the in-memory path to its node. Moves frames
+//! between trunks and core, and reports changes to the backend. `state` and `sockets` call it.
 
 use std::io;
 use std::rc::Rc;
@@ -26,8 +25,7 @@ pub enum LinkEvent {
     /// The node announced that it drains, or that it accepts clients again. Of several
     /// announcements in one batch only the last one is an event.
     Announced(NodeReport),
-    /// The link takes no more sessions. Its sessions are detached after this event, and assigned
-    /// anew.
+    /// The link takes no more sessions. Its own are detached after this event, and assigned anew.
     Down {
         /// `true` after a failure, silence or close of the node; `false` if this edge closes it.
         is_lost: bool,
@@ -186,8 +184,7 @@ impl LinkContext<'_> {
         }
     }
 
-    /// Detaches the sessions of a link, and closes its trunk after the current batch, later if the
-    /// socket is blocked.
+    /// Detaches a link's sessions, and closes its trunk after the current batch, later if blocked.
     pub(super) fn close(&mut self, link: LinkKey) {
         self.down(link, false);
         if let Some(it) = self.links.trunks.get_mut(link)

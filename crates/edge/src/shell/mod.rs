@@ -7,8 +7,7 @@
 //!
 //! A message from a client: `sockets` polls for readable clients. `reading` reads into a
 //! buffer that all clients share, decodes it and passes each text to the core. The core appends it
-//! to the batch of a link. The event loop writes trunks; a task of the node takes batches of the
-//! local link.
+//! to a link's batch. The event loop writes trunks; a node's task takes batches of the local link.
 //!
 //! A message to a client: the event loop reads a trunk, or the task of the local link calls
 //! [`Edge::with_core`]. After that call, or after the ready sockets of one poll, `state` writes to
@@ -123,8 +122,7 @@ pub struct EdgeConfig {
     pub addresses: ClientAddresses,
     /// TLS of the public listener; `None`: clients connect without TLS.
     pub tls: Option<Tls>,
-    /// Settings of the core. Its `max_memory_bytes` also limits partial messages, which are counted
-    /// separately.
+    /// Settings of the core. `max_memory_bytes` also limits partial messages, counted separately.
     pub core: Settings,
     /// Rules for tokens and origins of clients.
     pub identity: IdentityConfig,
@@ -149,8 +147,7 @@ impl EdgeConfig {
 }
 
 /// An edge. Clones share one state, on one thread. A call within another one, also by the backend,
-/// panics. So does a call outside a `LocalSet` that closes a client's socket, because that spawns a
-/// task.
+/// panics. So does a call outside a `LocalSet` that closes a client's socket, which spawns a task.
 #[derive(Clone)]
 pub struct Edge {
     state: Rc<RefCell<State>>,
@@ -222,8 +219,7 @@ impl Edge {
         self.with_state(|state| state.links.set_local(link, signal));
     }
 
-    /// Takes the frames that the local link has for the node, possibly none. Returns `None` if the
-    /// link is down.
+    /// Takes the local link's frames for the node, possibly none. `None`: the link is down.
     #[must_use]
     pub fn take_batch(&self, link: LinkKey) -> Option<Vec<u8>> {
         self.with_state(|state| state.core.has_link(link).then(|| state.core.take_batch(link)))
@@ -245,9 +241,8 @@ impl Edge {
         self.with_state(|state| state.clients.len())
     }
 
-    /// Accepts and serves clients, and answers other requests from `pages`. Returns only if the
-    /// event loop fails, which is logged. A request to `pages` has its client's address as
-    /// [`ConnectInfo`].
+    /// Accepts and serves clients, and answers other requests from `pages`, with the client's
+    /// address as [`ConnectInfo`]. Returns only if the event loop fails, which is logged.
     ///
     /// # Panics
     /// Outside a `LocalSet`, once a connection is accepted.

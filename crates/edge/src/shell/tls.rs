@@ -97,8 +97,7 @@ impl Tls {
         self.acceptor.accept(stream).await
     }
 
-    /// Replaces the certificate within about 1 s of a change of its files, if they are usable.
-    /// Never returns.
+    /// Replaces the certificate within about 1 s of a change to usable files. Never returns.
     pub(super) async fn renew(self) {
         let mut watched = FileWatcher::new([self.files.certificate.clone(), self.files.key.clone()]).await;
         // They may have changed since the first read.

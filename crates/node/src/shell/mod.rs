@@ -147,8 +147,7 @@ impl Node {
         self.0.borrow_mut().inbound_lanes.clear();
     }
 
-    /// Calls the core's sweep at its interval, and publishes its counts at each scrape. Never
-    /// returns.
+    /// Sweeps the core at its interval, and publishes its counts at each scrape. Never returns.
     pub async fn sweep(self) {
         let state = Rc::downgrade(&self.0);
         publish_on_scrape(move || {

@@ -272,8 +272,7 @@ impl Step<'_> {
         known.outdates(requester) || (self.rules.claimed && requester.is_before(&known.seat.requester))
     }
 
-    /// Returns the requester of a restored seat. A session that has moved on since stays with its
-    /// later node.
+    /// Returns a restored seat's requester. A session that moved since stays with its later node.
     fn latest(&self, known: &Requester, requester: &Requester) -> Requester {
         match self.rules.claimed && requester.is_before(known) {
             true => Requester { number: requester.number.max(known.number), ..known.clone() },
