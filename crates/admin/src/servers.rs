@@ -18,8 +18,7 @@ pub enum Role {
     Balancer,
 }
 
-/// Short form of a view: a hash of its content in 16 hexadecimal digits, and its number of nodes.
-/// Equal hashes mean equal views.
+/// Short form of a view: a hash (16 hexadecimal digits), equal for equal views, and the node count.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewName {
     pub hash: String,

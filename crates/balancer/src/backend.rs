@@ -83,8 +83,7 @@ impl BalancerBackend {
         Ok((link, is_closed))
     }
 
-    /// Makes `link` the link in use of its node; a link that is down or closed stays unused.
-    /// Rebalances in any case.
+    /// Uses `link` for its node unless it is down or closed. Rebalances in any case.
     pub(crate) fn use_link(&self, edge: &Edge, link: LinkKey) {
         let now = Instant::now();
         edge.with_core(|core| {

@@ -243,14 +243,12 @@ impl Client {
 }
 
 impl Events {
-    /// Waits for the next event; `None` once the client is closed and all events were taken. A
-    /// dropped future loses no event.
+    /// Waits for the next event; `None` after the last of a closed client. A drop loses no event.
     pub async fn next(&mut self) -> Option<Event> {
         self.events.recv().await
     }
 
-    /// Waits for the next [`State::Connected`] and discards the events before it. Returns `None` if
-    /// the client closes first.
+    /// Waits for the next [`State::Connected`], discarding events; `None` if the client closes.
     pub async fn connected(&mut self) -> Option<crate::event::Welcome> {
         loop {
             if let Event::State(State::Connected(welcome)) = self.next().await? {

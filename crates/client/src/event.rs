@@ -22,8 +22,7 @@ pub enum Event {
     Broadcast(Broadcast),
     /// The state of a room after a join, resume, wait or missed changes, or a page of `members`.
     Joined(Joined),
-    /// The room is full, and the client is in its waiting queue. Sent again when its position
-    /// changes, at most once a second.
+    /// The client is in a full room's waiting queue. Sent again as its place changes, at most 1/s.
     Waiting {
         /// Name of the room.
         room: String,
@@ -156,8 +155,7 @@ impl Broadcast {
 pub struct Joined {
     /// Name of the room.
     pub room: String,
-    /// Version of the room, larger with each published change. It may be lower than before after
-    /// the room store has lost changes.
+    /// Version of the room, larger with each change published, or lower after a loss of the store.
     pub version: u64,
     /// Maximum number of members. `None`: no limit.
     pub capacity: Option<u64>,

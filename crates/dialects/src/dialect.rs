@@ -107,8 +107,7 @@ impl Dialect {
         self.traits().2
     }
 
-    /// Returns the answer to a request below the mount. `random` are fresh random bytes, from which
-    /// ids and secrets follow.
+    /// Returns the answer to a request below the mount. `random` yields fresh ids and secrets.
     pub fn request(self, settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
         match self {
             Self::PeerJs => peerjs::request(settings, head, random),

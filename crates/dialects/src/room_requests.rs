@@ -251,8 +251,7 @@ impl RoomRequests {
         self.rooms.get(room).is_some_and(|room| room.seat_changes > 0)
     }
 
-    /// Handles the loss of the seat in a room. Closes the client, unless a pending `join` or
-    /// `leave` decides about the seat.
+    /// Handles a lost seat. Closes the client, unless a pending `join` or `leave` decides about it.
     pub(crate) fn seat_lost(&self, room: &str, close: Close, out: &mut Out) {
         if !self.changes_seat(room) {
             out.close = Some(close);

@@ -58,8 +58,7 @@ pub(crate) struct Following {
     subject: Subject,
     damper: FlapDamper,
     failures: u32,
-    /// `true` if the last reading had no ready or draining server, but the view has nodes. It does
-    /// not count as a good reading.
+    /// `true` if the last reading had no usable server though the view has nodes: no good reading.
     is_doubtful: bool,
 }
 

@@ -35,8 +35,7 @@ pub enum Source {
     Kubernetes(ServicePort),
 }
 
-/// Error of a source: its text is invalid, or this process has no configuration for the access.
-/// Holds a message with advice.
+/// Invalid text of a source, or no configuration for its access. Holds a message with advice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SourceError(pub(crate) String);

@@ -11,8 +11,7 @@ use prometheus_client::metrics::{MetricType, TypedMetric};
 /// The labels of one series, as (name, value) in their order.
 pub type Labels = Vec<(&'static str, &'static str)>;
 
-/// A metric label, as the type of its values. [`label!`](crate::label!) implements it. A pair of
-/// labels is a label too.
+/// A metric label, as the type of its values, by [`label!`](crate::label!). A pair is one too.
 pub trait Label: Copy + 'static {
     /// Returns all values, in the order of their series on the `/metrics` page.
     fn values() -> Vec<Labels>;

@@ -163,8 +163,7 @@ const BROADCAST_BURST_S: u32 = 2;
 const LINGERING_BYTES: usize = 512;
 
 impl Config {
-    /// Returns the maximum bytes for absent clients, by estimate: held messages and lingering
-    /// sessions, 512 bytes each.
+    /// Returns the maximum bytes of absent clients: held messages and 512 per lingering session.
     pub fn absent_bytes(&self) -> usize {
         self.hold_bytes.saturating_add(Rules::default().max_lingering.saturating_mul(LINGERING_BYTES))
     }

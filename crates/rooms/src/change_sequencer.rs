@@ -8,8 +8,7 @@ use signaling_protocol::ClientId;
 
 use crate::{Change, RoomEvents, Stamp};
 
-/// Minimum interval between announcements, except with [`RoomEvents::Prompt`]. After a longer pause
-/// a change is announced at once.
+/// Minimum interval between announcements, except with [`RoomEvents::Prompt`].
 const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(200);
 /// Time that a missing version may be late from the node that made it. Then a resync is needed.
 const GAP_TIMEOUT: Duration = Duration::from_secs(1);

@@ -37,8 +37,7 @@ pub struct Rules {
     /// An answer ends when its names and data reach this many bytes. A client's largest message
     /// holds 64 KiB by default.
     pub page_bytes: usize,
-    /// Maximum stale members, and maximum other stale entries, that one check removes, so that
-    /// operations stay short.
+    /// Maximum stale members, and other stale entries, that one check removes to stay short.
     pub stale_at_once: usize,
 }
 
@@ -70,8 +69,7 @@ impl Rules {
         Self { capacity, seals, max_waiting: Some(0), ..*self }
     }
 
-    /// Returns the lifetime of an entry with this refresh interval: 2.25 intervals. It may miss one
-    /// refresh, and the next may be late.
+    /// Returns the lifetime of an entry: 2.25 refresh intervals, for a missed and a late refresh.
     pub fn stale_after(refreshed_every: Duration) -> Duration {
         refreshed_every * 2 + refreshed_every / 4
     }

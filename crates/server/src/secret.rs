@@ -38,8 +38,7 @@ impl Secret {
         Ok(Self { bearer })
     }
 
-    /// Returns `true` if `candidate` is this secret. For equal lengths the time of the comparison
-    /// does not depend on the content.
+    /// Returns `true` if `candidate` is this secret, for equal lengths in constant time.
     #[must_use]
     pub fn matches(&self, candidate: &[u8]) -> bool {
         self.as_bytes().ct_eq(candidate).into()

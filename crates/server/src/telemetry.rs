@@ -19,8 +19,7 @@ use crate::process;
 const DELAY_INTERVAL: Duration = Duration::from_millis(250);
 /// Most verbose level of the `log` crate.
 ///
-/// At trace level tungstenite logs whole frames and requests, with their tokens, secrets and
-/// session descriptions.
+/// At trace level tungstenite logs whole frames and requests, with tokens, secrets and payloads.
 const DEEPEST_OF_LIBRARIES: log::LevelFilter = log::LevelFilter::Debug;
 
 /// Default filter for libraries. The Kubernetes client logs each failed request while the API is

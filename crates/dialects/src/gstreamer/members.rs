@@ -52,8 +52,7 @@ impl Members {
         self.is_partial = true;
     }
 
-    /// Ends a snapshot behind its last page. Removes the members that it does not list, and returns
-    /// each with its last status.
+    /// Ends a snapshot. Removes members that it does not list; returns each with its last status.
     pub(super) fn end_snapshot(&mut self) -> Vec<(Uuid, Status)> {
         self.is_partial = false;
         self.remove_if(|known| !known.is_listed)

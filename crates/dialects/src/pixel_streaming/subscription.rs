@@ -119,8 +119,7 @@ impl Subscription {
             || self.current.as_ref().is_some_and(|current| current.room == room)
     }
 
-    /// Handles the first id in the list of all streamers. `None`: there are none, and the client is
-    /// closed if it waits for one.
+    /// Handles the first id of all streamers. `None`: there are none; closes a client that waits.
     pub(super) fn listed(&mut self, context: &mut Context<'_>, first: Option<&str>) {
         if !std::mem::take(&mut self.needs_list) {
             return;
@@ -311,8 +310,7 @@ impl Subscription {
         Progress::Decided
     }
 
-    /// Returns the time at which the client must reconnect, because its streamer does not decide.
-    /// `None`: no decision is needed.
+    /// Returns when the client must reconnect as its streamer does not decide. `None`: no need.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.attempt.as_ref().map(|attempt| attempt.since + MAX_WAIT)
     }

@@ -41,8 +41,7 @@ pub(super) struct ReadResult {
     pub(super) read_again: bool,
 }
 
-/// Recovers the socket after an upgrade, with the bytes that followed the request head. Fails for a
-/// connection other than TCP or TLS.
+/// Recovers an upgraded TCP or TLS socket, with the bytes after the request head. Fails for others.
 pub(super) fn recover(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), UpgradeError> {
     match upgraded_from::<TcpStream>(upgraded) {
         Ok((tcp, early)) => Ok((Socket { tcp: TaskStream(tcp), tls: None }, early)),

@@ -33,8 +33,7 @@ pub struct DialectConfig {
 }
 
 impl DialectConfig {
-    /// Returns the dialect whose mount contains a path, and the path below the mount. `None`: no
-    /// mounted dialect has the path.
+    /// Returns the dialect whose mount contains a path, and the path below it, if one is mounted.
     pub(super) fn of_path<'a>(&self, path: &'a str) -> Option<(Dialect, &'a str)> {
         Dialect::of_path(path).filter(|(dialect, _)| self.mounted.contains(dialect))
     }

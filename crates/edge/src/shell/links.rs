@@ -110,8 +110,7 @@ impl Links {
         self.trunks.iter_mut().fold(false, |any, (link, it)| it.update_due(now, core, link) | any)
     }
 
-    /// Returns when the first delayed frames must be written. `None`: there are none, or their
-    /// trunks have unsent bytes.
+    /// Returns when the first delayed frames are due. `None`: none, or trunks have unsent bytes.
     pub(super) fn next_flush(&self) -> Option<Instant> {
         let ready = self.trunks.values().filter(|it| it.trunk.is_free());
         ready.filter_map(|it| it.flush_at).min()

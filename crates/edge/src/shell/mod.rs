@@ -178,8 +178,7 @@ impl Edge {
         Ok(Self { state: Rc::new(RefCell::new(state)), sockets: Rc::new(sockets), config })
     }
 
-    /// Calls the core, then executes its effects and writes to clients without waiting. The event
-    /// loop writes to trunks later.
+    /// Calls the core, executes its effects and writes to clients. The event loop writes to trunks.
     pub fn with_core<R>(&self, call: impl FnOnce(&mut EdgeCore) -> R) -> R {
         self.with(|state, _| call(&mut state.core))
     }
@@ -225,8 +224,7 @@ impl Edge {
         self.with_state(|state| state.core.has_link(link).then(|| state.core.take_batch(link)))
     }
 
-    /// Refuses new clients from now on: by close code 1013 if they offer `signaling.v1`, else by
-    /// status 503. Present clients stay.
+    /// Refuses new clients from now on: by code 1013 if they offer `signaling.v1`, else by 503.
     pub fn drain(&self) {
         self.with_state(|state| state.draining = true);
     }

@@ -1,5 +1,4 @@
-//! TLS of the public listener, with a certificate that is reloaded when its files change. The shell
-//! accepts connections with it.
+//! TLS of the public listener, for the shell. The certificate is reloaded when its files change.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -26,8 +26,7 @@ pub struct Room {
     is_sealed: bool,
     /// The latest time given out as a place, so that no two places are equal.
     last_place: u64,
-    /// End of the time to restore lost seats. Until then no seat expires, and no client gets a seat
-    /// in a room with a capacity.
+    /// End of restoring lost seats. Until then none expires, and rooms with a capacity give none.
     settled_at: i64,
     touched: i64,
 }

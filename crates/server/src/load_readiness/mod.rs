@@ -69,8 +69,7 @@ metrics! {
     }
 }
 
-/// Serves the report of this server, and updates its readiness if readiness by load is on. `C` is
-/// the function that counts clients.
+/// Serves this server's report, and updates its readiness if the rule is on. `C` counts clients.
 pub struct LoadReadinessTask<C> {
     thresholds: Option<LoadReadinessArgs>,
     views: watch::Receiver<Arc<View>>,

@@ -24,8 +24,7 @@ impl PolledStream {
         &mut self.tcp
     }
 
-    /// Records a readable event. `has_ended` is `true` if the peer has ended its write side; the
-    /// stream remembers that.
+    /// Records a readable event. `has_ended`: the peer has ended its write side for good.
     pub fn on_event(&mut self, has_ended: bool) {
         self.may_have_input = true;
         self.has_ended |= has_ended;
