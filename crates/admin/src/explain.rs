@@ -95,8 +95,7 @@ pub struct Queue {
     pub bytes: usize,
 }
 
-/// Messages held for a client, their bytes with 160 bytes of overhead each, and a time in ms from
-/// now within which none expires.
+/// Messages held for a client, their bytes (160 more for each), and ms within which none expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     pub messages: usize,

@@ -29,10 +29,9 @@ pub struct Client {
 }
 
 /// Events of a client, in order. Read them continuously. While 1,024 events are queued, the client
-/// logs a warning and reads nothing from the server. If that lasts 5 s and messages are pending,
-/// the server closes the socket as too slow. The application then gets a [`State::Waiting`] with
-/// code 4002 after the queued events. No message is lost if the mesh still keeps the session (30
-/// s), which the client resumes.
+/// logs a warning and reads nothing from the server. If that lasts 5 s with messages pending, the
+/// server closes the socket as too slow. The application then gets a [`State::Waiting`] with code
+/// 4002 after the queued events. No message is lost if the mesh still keeps the session (30 s).
 #[derive(Debug)]
 pub struct Events {
     events: mpsc::Receiver<Event>,
@@ -154,10 +153,9 @@ impl Client {
         self.request(Request::Signal { to: to.to_owned(), data: to_json(data)?, ttl_ms })
     }
 
-    /// Joins a room or its waiting queue, and shows `data` to the members. The mesh refuses more
-    /// than 4 KiB, or 64 KiB in all rooms. `None` shows nothing, or keeps a member's present data.
-    /// [`Event::Joined`] or [`Event::Waiting`] has the state of the room. In a new session the
-    /// client rejoins its rooms.
+    /// Joins a room or its queue, and shows members `data`. The mesh refuses more than 4 KiB, or 64
+    /// KiB in all rooms. `None` shows nothing, or keeps a member's data. [`Event::Joined`] or
+    /// [`Event::Waiting`] has the room's state. In a new session the client rejoins its rooms.
     ///
     /// # Errors
     /// As [`Client::signal`], for the name of the room; also if the client is in 256 other rooms.

@@ -81,8 +81,7 @@ impl Dialect {
         self.traits().0
     }
 
-    /// Returns the two letters between `~` and `:` with which all names of this dialect begin: of
-    /// clients and of rooms.
+    /// Returns the two letters after `~` in all names of this dialect, of clients and rooms.
     pub const fn code(self) -> &'static str {
         self.traits().1
     }

@@ -177,8 +177,7 @@ impl RoomRequests {
         self.retries.insert((retry_at, Arc::clone(&pending.room)));
     }
 
-    /// Repeats refused requests and pages that are due. Returns `false` if one is over its maximum
-    /// age: the client must reconnect.
+    /// Repeats requests and pages that are due. Returns `false` if one is too old: then reconnect.
     pub(crate) fn tick(&mut self, now: Instant, out: &mut Out) -> bool {
         while let Some((_, room)) = self.retries.first().filter(|(at, _)| *at <= now).cloned() {
             self.flush(now, &room, out);

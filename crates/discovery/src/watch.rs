@@ -37,9 +37,8 @@ impl Discovery {
         self.task.as_ref().map_or(Duration::ZERO, |_| self.readings.borrow().last_good.elapsed())
     }
 
-    /// Waits until the source was read once; an empty view before that has no meaning. A missing
-    /// file counts as read, a failed query does not. Has no time limit, and never ends if the
-    /// handle is dropped before.
+    /// Waits until the source was read once; an empty view before means nothing. A missing file
+    /// counts as read, a failed query does not. Never ends if the handle is dropped before.
     pub fn first_reading(&self) -> impl Future<Output = ()> + use<> {
         let mut readings = self.readings.clone();
         async move {

@@ -34,8 +34,7 @@ pub struct Rules {
     pub idle: Duration,
     /// Maximum members in one answer.
     pub page: usize,
-    /// An answer ends when its names and data reach this many bytes. A client's largest message
-    /// holds 64 KiB by default.
+    /// Bytes of names and data at which an answer ends. A client's largest message has 64 KiB.
     pub page_bytes: usize,
     /// Maximum stale members, and other stale entries, that one check removes to stay short.
     pub stale_at_once: usize,

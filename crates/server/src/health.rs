@@ -125,9 +125,8 @@ pub fn router(health: Health) -> Router {
         .route("/metrics", get(page))
 }
 
-/// Returns `POST /drain` and `POST /undrain`, for [`crate::admin::operator_router`]. Unlike a stop
-/// signal a drain can be reversed, and the process stays. Both are idempotent. A stopping server
-/// answers `/undrain` with 409.
+/// Returns `POST /drain` and `POST /undrain`, for [`crate::admin::operator_router`]. Unlike at a
+/// stop the process stays. Both are idempotent. A stopping server answers `/undrain` with 409.
 pub fn drain_routes(health: Health) -> Router {
     let undrained = health.clone();
     Router::new()

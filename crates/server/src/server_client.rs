@@ -114,9 +114,8 @@ impl ServerClient {
         Instant::now() + TOTAL_TIMEOUT
     }
 
-    /// Requests JSON from several servers, at most 16 at a time and until `deadline`. A server that
-    /// fails, answers with a status other than 200 or in another shape, or has not answered by
-    /// then, is in [`Answers::missing`].
+    /// Requests JSON from several servers, at most 16 at a time and until `deadline`. A server
+    /// without such an answer of status 200 by then is in [`Answers::missing`].
     pub async fn request_all<T: DeserializeOwned>(
         &self,
         deadline: Instant,

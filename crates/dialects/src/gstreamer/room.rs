@@ -17,8 +17,7 @@ use crate::{Dialect, name};
 use uuid::Uuid;
 
 impl GStreamer {
-    /// Enters the room with a status, or changes the status there. Returns `false` if too many
-    /// requests have no outcome.
+    /// Enters the room or changes the status. Returns `false` if too many requests have no outcome.
     pub(super) fn enter(&mut self, now: Instant, status: Status, out: &mut Out) -> bool {
         let is_sent = self.requests.push(now, &self.room, RequestKind::Join(Some(&status.to_data())), out);
         if is_sent {

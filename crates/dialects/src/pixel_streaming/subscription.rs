@@ -1,8 +1,7 @@
 //! The subscription of a player or SFU to a streamer.
 //!
 //! A subscription begins with a `join` of the streamer's room. The client's streamer is the newest
-//! one before its own position. Until the streamer's translator has decided, messages of the client
-//! and of the streamer wait.
+//! one before its own position. Until the streamer's translator decides, messages of both wait.
 
 use std::time::{Duration, Instant};
 
@@ -51,8 +50,7 @@ struct Attempt {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
-    /// The list of the room's members is not read up to the client itself. `newest`: the last
-    /// streamer in it so far.
+    /// The list of members is not read up to the client. `newest`: the last streamer in it so far.
     Find { newest: Option<Peer>, has_page: bool },
     /// This streamer has to decide.
     Wait { streamer: Peer },

@@ -10,8 +10,7 @@
 //! | A; AAAA where there is no A | IP address |
 //! | SRV | first label of the target: `node-0` of `node-0.nodes.example.com` |
 //!
-//! A record without a valid node is ignored. Of several addresses of one id the smallest counts, so
-//! that all servers agree.
+//! A record without a valid node is ignored. The smallest of an id's addresses counts: all agree.
 
 mod poller;
 mod query;

@@ -86,9 +86,8 @@ impl Admission {
         self.sockets
     }
 
-    /// Counts a request of this address. It runs before the token check, because a signature costs
-    /// more than all other work here. Fails if the edge or the address has its maximum of clients,
-    /// or the address exceeds its rate.
+    /// Counts a request of this address. It precedes the token check, since a signature costs more
+    /// than the rest. Fails at the maximum of edge or address, or above its rate.
     pub(super) fn admit_request(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
         let address = network(address);
         self.check_room(address)?;

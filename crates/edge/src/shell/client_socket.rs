@@ -95,9 +95,8 @@ impl PolledSocket {
         Ok(Socket { tcp: TaskStream(TcpStream::from_std(tcp.into())?), tls })
     }
 
-    /// Reads once. `buffer` must have at least 32 KiB, room for two TLS records. In a smaller one
-    /// input may remain without an event. `WouldBlock` means that there is no input. Any other
-    /// error ends the connection.
+    /// Reads once. `buffer` must have at least 32 KiB, for two TLS records. In less, input may
+    /// remain without an event. `WouldBlock`: no input. Any other error ends the connection.
     pub(super) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<ReadResult> {
         let Self { tcp, tls } = self;
         match tls {

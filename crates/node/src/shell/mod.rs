@@ -137,8 +137,7 @@ impl Node {
     }
 
     /// Signs resume tokens with the first secret of `accepted` from now on, and accepts tokens of
-    /// each. An empty list leaves the secrets as they are. Cuts all lanes, which then open anew
-    /// with the present secret.
+    /// each. An empty list changes none. Cuts all lanes, which then open anew.
     pub fn set_mesh_secrets(&self, accepted: Vec<Arc<[u8]>>) {
         self.with_core(|core| {
             core.set_mesh_secrets(accepted);

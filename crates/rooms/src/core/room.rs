@@ -1,5 +1,4 @@
-//! One room: its records, version and capacity. [`Rooms`](super::Rooms) and the nodes that own the
-//! room apply operations to it.
+//! One room: records, version and capacity. [`Rooms`](super::Rooms) and its owner apply operations.
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
