@@ -153,36 +153,24 @@ mod tests {
     use crate::testing::{self, get as ask};
 
     #[tokio::test]
-    async fn readiness_follows_the_state_with_a_reason() {
+    async fn readiness_follows_each_change_with_a_reason() {
         let health = Health::of_node();
         let router = router(health.clone());
-        assert_eq!(ask(&router, "/readyz").await, (503, "starting\n".into()));
-        health.set_ready(true, "");
-        assert_eq!(ask(&router, "/readyz").await, (200, "ready\n".into()));
-        health.set_ready(false, "no node in view");
-        assert_eq!(ask(&router, "/readyz").await, (503, "no node in view\n".into()));
-    }
-
-    #[tokio::test]
-    async fn stopping_server_never_becomes_ready_again_but_lives() {
-        let health = Health::of_node();
-        let router = router(health.clone());
-        health.set_stopping();
-        health.set_ready(true, "");
-        assert_eq!(ask(&router, "/readyz").await, (503, "draining\n".into()));
-        assert_eq!(ask(&router, "/livez").await, (200, "ok\n".into()));
-    }
-
-    #[test]
-    fn readiness_changed_while_out_of_service_counts_afterwards() {
-        let health = Health::of_node();
-        health.set_ready(true, "");
-        health.set_drained(true);
-        assert_eq!(health.obstacle(), Some("draining"));
-        health.set_ready(false, "no node in view");
-        assert_eq!(health.obstacle(), Some("draining"));
-        health.set_drained(false);
-        assert_eq!(health.obstacle(), Some("no node in view"));
+        let steps: [(&str, fn(&Health), u16, &str); 8] = [
+            ("at the start", |_| {}, 503, "starting\n"),
+            ("ready", |health| health.set_ready(true, ""), 200, "ready\n"),
+            ("without a node", |health| health.set_ready(false, "no node in view"), 503, "no node in view\n"),
+            ("out of service", |health| drop(health.set_drained(true)), 503, "draining\n"),
+            ("ready while out of service", |health| health.set_ready(true, ""), 503, "draining\n"),
+            ("ready afterwards", |health| drop(health.set_drained(false)), 200, "ready\n"),
+            ("stopping", Health::set_stopping, 503, "draining\n"),
+            ("ready while stopping", |health| health.set_ready(true, ""), 503, "draining\n"),
+        ];
+        for (step, change, status, body) in steps {
+            change(&health);
+            assert_eq!(ask(&router, "/readyz").await, (status, body.into()), "{step}");
+        }
+        assert_eq!(ask(&router, "/livez").await, (200, "ok\n".into()), "it lives");
     }
 
     #[tokio::test]
