@@ -171,8 +171,7 @@ impl fmt::Debug for RoomLocation {
     }
 }
 
-/// Parses `--room-store` for clap, and leaves an error to the check of all settings: clap would
-/// quote the invalid value.
+/// Parses `--room-store` for clap, with errors as values: clap would quote the invalid text.
 pub(crate) fn parse_location(text: &str) -> Result<Result<RoomLocation, String>, Infallible> {
     Ok(text.parse())
 }

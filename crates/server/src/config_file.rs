@@ -51,8 +51,7 @@ pub fn command<A: CommandFactory>() -> Command {
     command.mut_args(|arg| arg.hide_env(true)).max_term_width(100).after_help(AFTER_HELP)
 }
 
-/// Returns this process's settings: those of type `A`, which must contain [`ConfigFileArgs`],
-/// converted by `check`.
+/// Returns this process's settings of type `A`, with [`ConfigFileArgs`], converted by `check`.
 ///
 /// # Errors
 /// Returns the exit code of a process that must end, and prints the reason or the requested output:

@@ -217,8 +217,7 @@ impl Subscription {
         }
     }
 
-    /// Handles the success of the last `join` of a room. Without a list of members before it, the
-    /// client must reconnect.
+    /// Handles success of a room's last `join`. Without a list before it, the client reconnects.
     pub(super) fn done(&self, context: &mut Context<'_>, room: &str) {
         let lacks_page = |attempt: &Attempt| matches!(attempt.stage, Stage::Find { has_page: false, .. });
         if self.attempt.as_ref().is_some_and(|attempt| attempt.room == room && lacks_page(attempt)) {

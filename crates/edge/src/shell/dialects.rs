@@ -1,6 +1,5 @@
 //! Requests below the mounts of dialects: plain answers, refusals, and upgrades with a translator.
-//! A mount is the first part of the paths of one dialect. The shell calls it per request. `connect`
-//! opens the sessions.
+//! A mount is the first part of a dialect's paths. The shell calls it; `connect` opens sessions.
 
 use std::net::SocketAddr;
 use std::time::Instant;

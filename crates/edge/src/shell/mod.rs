@@ -212,8 +212,7 @@ impl Edge {
         })
     }
 
-    /// Sets the link to this process's own node. `signal` wakes the task that takes its batches by
-    /// [`Edge::take_batch`].
+    /// Sets the local link. `signal` wakes the task that takes its batches by [`Edge::take_batch`].
     pub fn set_local_link(&self, link: LinkKey, signal: Rc<FlushSignal>) {
         self.with_state(|state| state.links.set_local(link, signal));
     }

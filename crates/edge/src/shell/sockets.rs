@@ -83,8 +83,7 @@ impl Sockets {
         }
     }
 
-    /// Runs turns while input is coalesced in between, with breaks for other tasks. Returns `true`
-    /// if no more sockets are ready.
+    /// Runs turns with coalesced input and breaks for other tasks. Returns `true` if none is ready.
     async fn turns(&self, edge: &Edge, events: &mut Events) -> io::Result<bool> {
         let mut began = Instant::now();
         loop {

@@ -352,8 +352,7 @@ impl State {
         }
     }
 
-    /// Closes sockets whose partial message began 10 s ago, by code 1008. Writes to blocked ones
-    /// again, and sweeps the core.
+    /// Closes sockets with a partial message of 10 s, writes to blocked ones, and sweeps the core.
     pub(super) fn sweep(&mut self, now: Instant) {
         let has_taken_too_long = |since| now.saturating_duration_since(since) >= MAX_MESSAGE_TIME;
         for client in self.clients_with(|socket| socket.unfinished_since.is_some_and(has_taken_too_long)) {

@@ -116,8 +116,7 @@ impl Room {
         is_unused && (self.capacity.is_none() || self.is_over(rules, signed(now)))
     }
 
-    /// Returns the time at which an operation would expire or admit a client, or at which the room
-    /// is finished. `None`: no such time.
+    /// Returns when an operation would expire or admit a client, or the room ends; `None`: never.
     pub fn deadline(&self, rules: &Rules) -> Option<u64> {
         let settles = (self.settled_at > self.touched).then_some(self.settled_at);
         let expires = self.records.first_refresh().map(|at| (at + rules.stale_ms()).max(self.settled_at));

@@ -98,8 +98,7 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
         Self { thresholds, views, secrets, health, report, clients }
     }
 
-    /// Returns the route `/internal/v1/load`. It answers with a [`LoadReport`] as JSON, or 401
-    /// without the mesh secret.
+    /// Returns the route `/internal/v1/load`: a [`LoadReport`] as JSON, or 401 without mesh secret.
     pub fn router(&self) -> Router {
         let reports = self.report.clone();
         let report = async move || ([(header::CACHE_CONTROL, "no-store")], Json(reports.borrow().clone()));
