@@ -70,8 +70,7 @@ impl Page {
         self.after.as_deref()
     }
 
-    /// Returns the query string, without `?`, for another node, which answers with its own names
-    /// only. Names need no escapes.
+    /// Returns the query, without `?`, for another node's own names. Names need no escapes.
     pub fn query(&self) -> String {
         let mut query = format!("here=true&limit={}", self.limit);
         if let Some(after) = &self.after {

@@ -32,8 +32,7 @@ impl ViewName {
     }
 }
 
-/// `GET /admin/server`: state of the asked server alone, of release `version`. Fields that name the
-/// other role are 0 or empty.
+/// `GET /admin/server`: the asked server, of release `version`. Of the other role: 0 or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
     pub id: String,

@@ -189,8 +189,7 @@ impl TrunkManager {
         }
     }
 
-    /// Returns once the view lacks the trunk's target, and its clients have left it or
-    /// [`RETIRE_TIMEOUT`] has passed.
+    /// Returns once the view lacks the target and clients left, or [`RETIRE_TIMEOUT`] has passed.
     async fn retired(&self, link: LinkKey, wanted: &mut watch::Receiver<bool>) {
         loop {
             unwanted(wanted).await;

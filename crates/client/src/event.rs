@@ -59,8 +59,7 @@ pub enum Event {
         /// Id of that node.
         node: String,
     },
-    /// The server refused a message without an `id`: mostly a renewed token, or a request of
-    /// members or ICE servers.
+    /// The server refused a message without an `id`, such as a renewed token or request of members.
     Problem(Refusal),
 }
 

@@ -13,8 +13,7 @@ use crate::core::Outcome;
 /// the future does not cancel the request. A poll after the outcome panics.
 ///
 /// # Errors
-/// Resolves to a [`RequestError`] if the mesh refused the request, no answer came in time, or the
-/// client was closed.
+/// Resolves to a [`RequestError`] if the mesh refused, no answer came, or the client was closed.
 #[derive(Debug)]
 #[must_use = "the receipt has the outcome of the request; use `let _ =` to ignore it"]
 pub struct Receipt {
@@ -58,8 +57,7 @@ impl Refusal {
 /// An accepted request was not carried out, or its outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The mesh refused it, or no longer tries to deliver a signal (`recipient_unavailable`). Such
-    /// a signal may have arrived.
+    /// The mesh refused it, or gave up a signal (`recipient_unavailable`), which may have arrived.
     #[error("{}: {}", .0.code, .0.message)]
     Refused(Refusal),
     /// No answer came within [`Options::request_timeout`](crate::Options::request_timeout), a limit

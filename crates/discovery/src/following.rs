@@ -36,8 +36,7 @@ pub(crate) enum News {
     /// The source works: a query was answered, or a watch has run for a while. Only this resets the
     /// count of failures: a source that can list but not watch reports `Seen` between failures.
     Working,
-    /// The source could not be read. From the second failure since `Working` on, each kind of error
-    /// is logged once until a recovery.
+    /// Reading failed. After the first failure each kind is logged once until `Working`.
     Failed(ReadError),
 }
 

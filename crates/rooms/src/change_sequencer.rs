@@ -155,8 +155,7 @@ impl ChangeSequencer {
         at.incarnation == self.at.incarnation && at.version < self.at_request.1 && !self.requested_as_lost()
     }
 
-    /// Returns `true` if the local clients have a later state of the incarnation than this one, and
-    /// its version has not fallen.
+    /// Returns `true` if clients have a later state of the incarnation, and it has not fallen.
     pub fn is_past(&self, at: Stamp) -> bool {
         at.incarnation == self.at.incarnation && at.version < self.at.version && !self.has_fallen()
     }

@@ -9,8 +9,7 @@ use uuid::Uuid;
 
 /// Maximum size of all members, in bytes: a list of them must fit in a client's output.
 const MAX_BYTES: usize = 256 * 1024;
-/// Size up to which members that are neither producer nor consumer are added. The rest is for
-/// producers and consumers.
+/// Size up to which other members are added; the rest is for producers and consumers.
 const MAX_OTHER_BYTES: usize = MAX_BYTES / 2;
 /// Size of a member beside its `meta`, in a list and in memory.
 const MEMBER_BYTES: usize = 128;

@@ -101,8 +101,7 @@ impl Links {
         self.trunks.get(link).is_none_or(|it| it.trunk.is_free())
     }
 
-    /// Updates the flush delays. Returns `true` if a trunk must be written now. Wakes the task of
-    /// the local link if it has frames.
+    /// Updates flush delays, and wakes the local link for frames. Returns `true` if a trunk is due.
     pub(super) fn update_due(&mut self, now: Instant, core: &EdgeCore) -> bool {
         if let Some((link, signal)) = &self.local {
             signal.request(core.wants(*link));

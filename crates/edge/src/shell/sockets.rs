@@ -83,7 +83,7 @@ impl Sockets {
         }
     }
 
-    /// Runs turns with coalesced input and breaks for other tasks. Returns `true` if none is ready.
+    /// Runs turns with coalesced input and breaks for others. Returns `true` if no socket is ready.
     async fn turns(&self, edge: &Edge, events: &mut Events) -> io::Result<bool> {
         let mut began = Instant::now();
         loop {
