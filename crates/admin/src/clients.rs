@@ -34,7 +34,6 @@ pub struct Clients {
 impl Clients {
     /// Merges the nodes' answers to `page`, each of its own clients, into one page. Of two rows of
     /// a client that with the higher `generation` stays.
-    #[must_use]
     pub fn merge(page: &Page, nodes: Vec<Self>, missing: Vec<Missing>) -> Self {
         let more = nodes.iter().any(|node| node.next.is_some());
         let mut clients: Vec<_> = nodes.into_iter().flat_map(|node| node.clients).collect();

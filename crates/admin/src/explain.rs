@@ -59,8 +59,7 @@ pub struct ClientOnNode {
 pub struct SessionOnNode {
     /// Id of the session, in hexadecimal digits.
     pub session: String,
-    /// Time at which the edge accepted the socket, in µs since 1970. The later one of two sessions
-    /// stays.
+    /// Time when the edge accepted the socket, in µs since 1970. Of two sessions the later stays.
     pub generation: u64,
     /// Time at which the edge accepted the socket, in ms since 1970.
     pub since_ms: u64,
@@ -96,8 +95,7 @@ pub struct Queue {
     pub bytes: usize,
 }
 
-/// Messages held for a client, their bytes with 160 bytes of overhead each, and a time in ms from
-/// now within which none expires.
+/// Messages held for a client, their bytes (160 more for each), and ms within which none expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     pub messages: usize,
@@ -182,27 +180,22 @@ pub fn scores<'a>(hash_seed: u64, nodes: impl Iterator<Item = &'a str>, name: &s
 impl Explanation {
     /// Returns the newest session of the client with a socket, by `generation`, and its node.
     /// `None`: no node that answered has one.
-    #[must_use]
     pub fn serving(&self) -> Option<(&ClientOnNode, &SessionOnNode)> {
         let sessions = self.nodes.iter().filter_map(|at| Some((at, at.session.as_ref()?)));
         sessions.max_by_key(|(_, session)| session.generation)
     }
 
     /// Returns `true` if all nodes answered and none has a session of the client.
-    #[must_use]
     pub fn is_nowhere(&self) -> bool {
         self.missing.is_empty() && !self.is_known()
     }
 
-    /// Returns `true` if a node that answered has a session of the client, with a socket or
-    /// lingering.
-    #[must_use]
+    /// Returns `true` if an answering node has a session of the client, with a socket or lingering.
     pub fn is_known(&self) -> bool {
         self.nodes.iter().any(|at| at.session.is_some() || at.lingering.is_some())
     }
 
     /// Returns a summary of one or two sentences.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let Some(owner) = &self.owner else {
             return "The view has no node: no node owns the client.".to_owned();
@@ -236,7 +229,6 @@ impl Explanation {
 
 impl RoomExplanation {
     /// Returns a summary of one or two sentences.
-    #[must_use]
     pub fn sentence(&self) -> String {
         if self.in_store {
             return "The rooms of this mesh are in a store: no node owns them.".to_owned();

@@ -61,20 +61,16 @@ impl PageQuery {
 
 impl Page {
     /// Selects the first `limit` names after `after`; `None`: from the first name. Checks nothing.
-    #[must_use]
     pub fn new(after: Option<&str>, limit: usize) -> Self {
         Self { after: after.map(str::to_owned), limit, prefix: String::new() }
     }
 
     /// Returns the cursor: only names after it are selected. `None`: from the first name.
-    #[must_use]
     pub fn after(&self) -> Option<&str> {
         self.after.as_deref()
     }
 
-    /// Returns the query string, without `?`, for another node, which answers with its own names
-    /// only. Names need no escapes.
-    #[must_use]
+    /// Returns the query, without `?`, for another node's own names. Names need no escapes.
     pub fn query(&self) -> String {
         let mut query = format!("here=true&limit={}", self.limit);
         if let Some(after) = &self.after {

@@ -43,7 +43,6 @@ pub struct Rooms {
 
 impl RoomRow {
     /// Creates the row of one node, without data from the room's store or owner.
-    #[must_use]
     pub fn on_node(room: &str, node: RoomOnNode) -> Self {
         let RoomOnNode { members, waiting, .. } = node;
         Self { room: room.to_owned(), members, waiting, capacity: None, from_store: false, nodes: vec![node] }
@@ -52,7 +51,6 @@ impl RoomRow {
 
 impl Rooms {
     /// Merges the nodes' answers to `page` into one page. Rows of one room are added up.
-    #[must_use]
     pub fn merge(page: &Page, nodes: Vec<Self>, missing: Vec<Missing>) -> Self {
         let more = nodes.iter().any(|node| node.next.is_some());
         let mut by_name: BTreeMap<String, RoomRow> = BTreeMap::new();

@@ -18,8 +18,7 @@ pub enum Role {
     Balancer,
 }
 
-/// Short form of a view: a hash of its content in 16 hexadecimal digits, and its number of nodes.
-/// Equal hashes mean equal views.
+/// Short form of a view: a hash (16 hexadecimal digits), equal for equal views, and the node count.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewName {
     pub hash: String,
@@ -28,14 +27,12 @@ pub struct ViewName {
 
 impl ViewName {
     /// Creates the short form of a view from the hash of its content.
-    #[must_use]
     pub fn new(hash: u64, nodes: usize) -> Self {
         Self { hash: format!("{hash:016x}"), nodes }
     }
 }
 
-/// `GET /admin/server`: state of the asked server alone, of release `version`. Fields that name the
-/// other role are 0 or empty.
+/// `GET /admin/server`: the asked server, of release `version`. Of the other role: 0 or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
     pub id: String,
@@ -155,7 +152,6 @@ pub struct Draining {
 }
 
 /// Returns the balancers that the nodes report, sorted by name, with `server: None`.
-#[must_use]
 pub fn balancers<'a>(nodes: impl Iterator<Item = &'a Server>) -> Vec<Balancer> {
     let mut by_name: BTreeMap<&str, Balancer> = BTreeMap::new();
     for EdgeOnNode { edge, address, clients, messages } in nodes.flat_map(|node| &node.edges) {

@@ -53,7 +53,6 @@ pub(crate) struct NodeLink {
 impl BalancerBackend {
     /// Creates a backend without trunks. `hash_seed` must be the same on all servers. From the
     /// first view on, `health` is ready while a node takes clients.
-    #[must_use]
     pub fn new(hash_seed: u64, health: Health) -> Self {
         let state = State {
             placement: Placement::new(hash_seed),
@@ -84,8 +83,7 @@ impl BalancerBackend {
         Ok((link, is_closed))
     }
 
-    /// Makes `link` the link in use of its node; a link that is down or closed stays unused.
-    /// Rebalances in any case.
+    /// Uses `link` for its node unless it is down or closed. Rebalances in any case.
     pub(crate) fn use_link(&self, edge: &Edge, link: LinkKey) {
         let now = Instant::now();
         edge.with_core(|core| {

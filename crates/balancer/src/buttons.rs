@@ -119,8 +119,7 @@ impl Press {
     }
 }
 
-/// Returns `true` if the request has this page's origin or no origin. Browsers send the origin of a
-/// POST; other programs need not.
+/// Returns `true` for this page's origin or none. Browsers send that of a POST; others need not.
 fn is_of_this_page(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(HOST).unwrap_or_default();

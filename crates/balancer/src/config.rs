@@ -21,13 +21,8 @@ pub struct Args {
     pub common: CommonArgs,
 
     /// Address for clients
-    #[arg(
-        long,
-        env = "SIGNALING_LISTEN",
-        value_name = "ADDR",
-        default_value = "127.0.0.1:8080",
-        help_heading = "Listeners"
-    )]
+    #[arg(long, env = "SIGNALING_LISTEN", value_name = "ADDR", help_heading = "Listeners",
+          default_value_t = SocketAddr::from(([127, 0, 0, 1], 8080)))]
     pub listen: SocketAddr,
 
     /// Source of the balancers behind one front proxy, with their internal listeners, in the form

@@ -1,5 +1,4 @@
-//! Metrics of a balancer, in addition to those of its edge. `trunk_manager` counts failures, and
-//! sets the gauges at each scrape.
+//! Metrics of a balancer beside its edge's. `trunk_manager` counts, and sets gauges at scrapes.
 
 use signaling_metrics::{By, Gauge, Publish, label, metrics};
 use signaling_server::metrics::publish_suspects;

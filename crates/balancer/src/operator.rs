@@ -1,5 +1,4 @@
-//! Operator routes under `/admin`: state of all servers, and kicks of this balancer's clients.
-//! `run` mounts them.
+//! Operator routes under `/admin`, which `run` mounts: states of servers, and kicks of own clients.
 
 use std::sync::Arc;
 

@@ -7,8 +7,7 @@ use signaling_server::built_in_files;
 use signaling_server::http::files::{self, Audience, File, SCRIPT};
 use signaling_server::http::not_found;
 
-/// Content security policy of the demo page: files of this origin only, WebSockets to any host, no
-/// inline scripts.
+/// Content security policy of the demo: own files, WebSockets to any host, no inline scripts.
 const POLICY: &str =
     "default-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -23,8 +23,7 @@ use crate::operator::{self, Floor, OperatorApi};
 use crate::pages;
 use crate::trunk_manager::TrunkManager;
 
-/// Maximum answer of another server, in bytes. The report of a node with trunks from 1,000
-/// balancers is smaller.
+/// Maximum answer of a server in bytes: more than a node's report with 1,000 balancers.
 const MAX_ANSWER_BYTES: usize = 512 * 1024;
 
 /// Runs a balancer until `shutdown`. Then it closes its clients over `--drain-ms`, those of

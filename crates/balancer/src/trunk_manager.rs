@@ -124,8 +124,7 @@ impl TrunkManager {
         }
     }
 
-    /// Keeps one trunk open while `wanted` is `true`. Each event names the span; entering it would
-    /// cost time per frame.
+    /// Keeps one trunk open while `wanted`. Events name the span; entering it costs time per frame.
     async fn keep_open(self: Rc<Self>, span: Span, (node, address): Target, mut wanted: watch::Receiver<bool>) {
         let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
         while *wanted.borrow_and_update() && !self.backend.with(|state| state.is_ending) {
@@ -190,8 +189,7 @@ impl TrunkManager {
         }
     }
 
-    /// Returns once the view lacks the trunk's target, and its clients have left it or
-    /// [`RETIRE_TIMEOUT`] has passed.
+    /// Returns once the view lacks the target and clients left, or [`RETIRE_TIMEOUT`] has passed.
     async fn retired(&self, link: LinkKey, wanted: &mut watch::Receiver<bool>) {
         loop {
             unwanted(wanted).await;

@@ -29,10 +29,9 @@ pub struct Client {
 }
 
 /// Events of a client, in order. Read them continuously. While 1,024 events are queued, the client
-/// logs a warning and reads nothing from the server. If that lasts 5 s and messages are pending,
-/// the server closes the socket as too slow. The application then gets a [`State::Waiting`] with
-/// code 4002 after the queued events. No message is lost if the mesh still keeps the session (30
-/// s), which the client resumes.
+/// logs a warning and reads nothing from the server. If that lasts 5 s with messages pending, the
+/// server closes the socket as too slow. The application then gets a [`State::Waiting`] with code
+/// 4002 after the queued events. No message is lost if the mesh still keeps the session (30 s).
 #[derive(Debug)]
 pub struct Events {
     events: mpsc::Receiver<Event>,
@@ -70,8 +69,7 @@ pub(crate) struct Guarded {
 impl Inner {
     /// Locks the state, also after a panic of another holder.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Guarded> {
-        // A panic leaves a decision incomplete, in this client alone. It must not spread to the
-        // holders of handles.
+        // A panic leaves a decision incomplete, in this client alone. It must not reach handles.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -155,10 +153,9 @@ impl Client {
         self.request(Request::Signal { to: to.to_owned(), data: to_json(data)?, ttl_ms })
     }
 
-    /// Joins a room or its waiting queue, and shows `data` to the members. The mesh refuses more
-    /// than 4 KiB, or 64 KiB in all rooms. `None` shows nothing, or keeps a member's present data.
-    /// [`Event::Joined`] or [`Event::Waiting`] has the state of the room. In a new session the
-    /// client rejoins its rooms.
+    /// Joins a room or its queue, and shows members `data`. The mesh refuses more than 4 KiB, or 64
+    /// KiB in all rooms. `None` shows nothing, or keeps a member's data. [`Event::Joined`] or
+    /// [`Event::Waiting`] has the room's state. In a new session the client rejoins its rooms.
     ///
     /// # Errors
     /// As [`Client::signal`], for the name of the room; also if the client is in 256 other rooms.
@@ -167,8 +164,7 @@ impl Client {
         self.request(Request::Join { room: room.to_owned(), data })
     }
 
-    /// Leaves a room or its waiting queue. Once the mesh has done so, the client no longer rejoins
-    /// it.
+    /// Leaves a room or its waiting queue. Once that is done, the client no longer rejoins it.
     ///
     /// # Errors
     /// As [`Client::signal`], for the name of the room.
@@ -245,14 +241,12 @@ impl Client {
 }
 
 impl Events {
-    /// Waits for the next event; `None` once the client is closed and all events were taken. A
-    /// dropped future loses no event.
+    /// Waits for the next event; `None` after the last of a closed client. A drop loses no event.
     pub async fn next(&mut self) -> Option<Event> {
         self.events.recv().await
     }
 
-    /// Waits for the next [`State::Connected`] and discards the events before it. Returns `None` if
-    /// the client closes first.
+    /// Waits for the next [`State::Connected`], discarding events; `None` if the client closes.
     pub async fn connected(&mut self) -> Option<crate::event::Welcome> {
         loop {
             if let Event::State(State::Connected(welcome)) = self.next().await? {

@@ -7,8 +7,7 @@ use http::Uri;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// Opens byte streams. Implement it for a proxy or a simulated network; [`Tcp`] serves all other
-/// cases.
+/// Opens byte streams. Implement it for a proxy or a simulated network; [`Tcp`] serves all else.
 pub trait Dial: Send + Sync + 'static {
     /// Byte stream to a server. The client adds TLS for `wss` URLs.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;

@@ -20,11 +20,9 @@ pub enum Event {
     Signal(Signal),
     /// A message to a room, from another member.
     Broadcast(Broadcast),
-    /// The state of a room: after a join, a resume, the waiting queue or missed changes, or as a
-    /// page of `members`.
+    /// The state of a room after a join, resume, wait or missed changes, or a page of `members`.
     Joined(Joined),
-    /// The room is full, and the client is in its waiting queue. Sent again when its position
-    /// changes, at most once a second.
+    /// The client is in a full room's waiting queue. Sent again as its place changes, at most 1/s.
     Waiting {
         /// Name of the room.
         room: String,
@@ -56,14 +54,12 @@ pub enum Event {
     },
     /// The ICE servers, as answer to [`Client::ice_servers`](crate::Client::ice_servers).
     IceServers(Vec<IceServer>),
-    /// Another node serves the client now. No action is needed. Sent only if the operator reveals
-    /// nodes.
+    /// Another node serves the client. No action is needed. Sent only if operators reveal nodes.
     Moved {
         /// Id of that node.
         node: String,
     },
-    /// The server refused a message without an `id`: mostly a renewed token, or a request of
-    /// members or ICE servers.
+    /// The server refused a message without an `id`, such as a renewed token or request of members.
     Problem(Refusal),
 }
 
@@ -87,14 +83,13 @@ pub enum State {
     },
     /// The client is closed. No event follows.
     Closed {
-        /// Reason for which the client does not connect again. `None`: the application closed or
-        /// detached it.
+        /// Reason not to connect again. `None`: the application closed or detached the client.
         why: Option<Ending>,
     },
 }
 
 /// First message of a server on a connection.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct Welcome {
     /// The client's own id.
     pub client_id: String,
@@ -104,6 +99,7 @@ pub struct Welcome {
     /// Maximum size of a message from the client, in bytes.
     pub max_message_bytes: usize,
     /// ICE servers for `RTCPeerConnection`; empty if the mesh has none.
+    #[serde(default)]
     pub ice_servers: Vec<IceServer>,
     /// Id of the node that serves the client. `None`: the operator does not reveal nodes.
     pub node: Option<String>,
@@ -154,12 +150,11 @@ impl Broadcast {
 }
 
 /// The state of a room.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct Joined {
     /// Name of the room.
     pub room: String,
-    /// Version of the room, larger with each published change. It may be lower than before after
-    /// the room store has lost changes.
+    /// Version of the room, larger with each change published, or lower after a loss of the store.
     pub version: u64,
     /// Maximum number of members. `None`: no limit.
     pub capacity: Option<u64>,
@@ -189,7 +184,6 @@ pub struct Member {
 pub struct DepartedMember {
     /// Id of the client.
     pub client_id: String,
-    /// `left` (by itself), or `expired` (silent for too long, or removed late after a refused
-    /// `leave`).
+    /// `left` (by itself), or `expired` (silent too long, or removed late after a refused `leave`).
     pub reason: String,
 }

@@ -1,6 +1,5 @@
 //! A client of the signaling mesh. It keeps one connection open, reconnects after losses, resumes
-//! its session and retransmits requests without an answer. It delivers each message to the
-//! application once.
+//! its session and retransmits unanswered requests. It delivers each message once.
 //!
 //! Both sides keep messages in custody, so they pass from application to application exactly once
 //! and in order. That holds across broken sockets, crashed balancers and a change of the process.

@@ -28,7 +28,6 @@ pub struct Token {
 
 impl Token {
     /// Creates a token from a JWT (RFC 7519), for use until a server rejects it.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), valid_for: None }
     }

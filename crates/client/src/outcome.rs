@@ -13,8 +13,7 @@ use crate::core::Outcome;
 /// the future does not cancel the request. A poll after the outcome panics.
 ///
 /// # Errors
-/// Resolves to a [`RequestError`] if the mesh refused the request, no answer came in time, or the
-/// client was closed.
+/// Resolves to a [`RequestError`] if the mesh refused, no answer came, or the client was closed.
 #[derive(Debug)]
 #[must_use = "the receipt has the outcome of the request; use `let _ =` to ignore it"]
 pub struct Receipt {
@@ -50,7 +49,6 @@ pub struct Refusal {
 
 impl Refusal {
     /// Returns `true` if the refusal has this error code.
-    #[must_use]
     pub fn is(&self, code: ErrorCode) -> bool {
         self.code == code.as_str()
     }
@@ -59,8 +57,7 @@ impl Refusal {
 /// An accepted request was not carried out, or its outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The mesh refused it, or no longer tries to deliver a signal (`recipient_unavailable`). Such
-    /// a signal may have arrived.
+    /// The mesh refused it, or gave up a signal (`recipient_unavailable`), which may have arrived.
     #[error("{}: {}", .0.code, .0.message)]
     Refused(Refusal),
     /// No answer came within [`Options::request_timeout`](crate::Options::request_timeout), a limit
@@ -80,9 +77,8 @@ pub enum RequestError {
 /// A request was not accepted. Nothing of it was sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The client's queue of requests that are not sent yet is full. Its requests or bytes would
-    /// exceed the maximum that [`Options::queue`](crate::Options::queue) sets. Wait for the outcome
-    /// of earlier requests.
+    /// The client's queue of unsent requests is full. Its requests or bytes would exceed the
+    /// maximum that [`Options::queue`](crate::Options::queue) sets. Wait for earlier outcomes.
     #[error("the queue is full: wait for outcomes of earlier requests")]
     QueueFull,
     /// The message is too large: the server would close the socket. The limit is that of the latest

@@ -16,8 +16,7 @@ pub(crate) const STABLE_AFTER: Ms = 10_000;
 
 /// Time limit from the opening of a connection to `welcome`.
 pub(crate) const WELCOME_TIMEOUT: Ms = 10_000;
-/// Time limit of the token callback, which may call a server of its own. A failed renewal is
-/// repeated after this time too.
+/// Time limit of the token callback, and time until a failed renewal is repeated.
 pub(crate) const TOKEN_TIMEOUT: Ms = 30_000;
 /// Time between renewal and expiry of a token; a tenth of its validity if that is less.
 pub(crate) const RENEW_BEFORE: Ms = 30_000;

@@ -5,11 +5,10 @@ use serde_json::value::RawValue;
 
 use crate::core::Rooms;
 
-/// State that continues a session: the token that proves it, requests without an answer, and
-/// messages already delivered. [`Client::detach`](crate::Client::detach) creates it. It is
-/// serialisable. The mesh keeps a session without a socket for 30 s by default. The next client
-/// sends the requests and does not report their outcomes. Use it once, for the same client. Keep
-/// it secret.
+/// State that continues a session: the token that proves it, unanswered requests, and delivered
+/// messages. [`Client::detach`](crate::Client::detach) creates it. It is serialisable. The mesh
+/// keeps a session without a socket for 30 s by default. The next client sends the requests and
+/// does not report their outcomes. Use it once, for the same client. Keep it secret.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedSession {
     pub(crate) client_id: String,
@@ -45,7 +44,6 @@ pub(crate) struct SavedRoom {
 
 impl SavedSession {
     /// Returns the id of the session's client.
-    #[must_use]
     pub fn client_id(&self) -> &str {
         &self.client_id
     }

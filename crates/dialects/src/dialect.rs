@@ -77,14 +77,11 @@ impl Dialect {
     }
 
     /// Returns the name in settings, in metrics, and below the root of the public listener.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.traits().0
     }
 
-    /// Returns the two letters between `~` and `:` with which all names of this dialect begin: of
-    /// clients and of rooms.
-    #[must_use]
+    /// Returns the two letters after `~` in all names of this dialect, of clients and rooms.
     pub const fn code(self) -> &'static str {
         self.traits().1
     }
@@ -96,7 +93,6 @@ impl Dialect {
     /// Returns the dialect whose mount contains a path of the public listener, without query, and
     /// the path below the mount for [`Head::path`]. `None`: the path is no dialect's. The caller
     /// checks whether it serves the dialect.
-    #[must_use]
     pub fn of_path(path: &str) -> Option<(Self, &str)> {
         let below_root = path.strip_prefix('/')?;
         let end = below_root.find('/').unwrap_or(below_root.len());
@@ -106,14 +102,11 @@ impl Dialect {
 
     /// Returns the maximum size of a client's message in bytes. Where `--max-message-bytes` less
     /// [`ENVELOPE_BYTES`] is lower, that is the limit. The edge closes above it with 1009.
-    #[must_use]
     pub const fn max_message_bytes(self) -> usize {
         self.traits().2
     }
 
-    /// Returns the answer to a request below the mount. `random` are fresh random bytes, from which
-    /// ids and secrets follow.
-    #[must_use]
+    /// Returns the answer to a request below the mount. `random` yields fresh ids and secrets.
     pub fn request(self, settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
         match self {
             Self::PeerJs => peerjs::request(settings, head, random),

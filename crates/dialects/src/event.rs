@@ -39,8 +39,7 @@ pub enum AnswerKind {
     Expire,
     /// GStreamer: a request is invalid or failed, or its peer was not reached or refused it.
     Error,
-    /// A subscription or the join of a room failed for good; of GStreamer, the first join. Only a
-    /// GStreamer client receives an answer, and a Pixel Streaming player whose streamer is missing
-    /// or full.
+    /// A subscription or a room's join failed for good; of GStreamer, the first join. Only
+    /// GStreamer clients are answered, and Pixel Streaming players of a missing or full streamer.
     SubscribeFailed,
 }

@@ -1,10 +1,8 @@
-//! Messages that wait in a translator, bounded by their number and size: of `gstreamer`, `rxdb` and
-//! `pixel_streaming`.
+//! Messages that wait in `gstreamer`, `rxdb` or `pixel_streaming`, bounded by number and size.
 
 use std::collections::VecDeque;
 
-/// At most `MAX` messages of at most `MAX_BYTES` together, in order of arrival. Each has a value of
-/// `T` beside it.
+/// At most `MAX` messages of at most `MAX_BYTES` together, in order of arrival, each with a `T`.
 #[derive(Debug)]
 pub(crate) struct Held<T, const MAX: usize, const MAX_BYTES: usize> {
     queue: VecDeque<(T, String)>,

@@ -11,11 +11,8 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Maximum fields of an object that are searched one by one for a repeated name.
-const MAX_SEARCHED: usize = 16;
-
 /// Borrows text without escapes.
-#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A JSON object with unparsed values.
@@ -47,8 +44,7 @@ impl<'a> Object<'a> {
         self.get(name).and_then(string)
     }
 
-    /// Returns the object as text without one field. `tail` is text of a further last field, for
-    /// example `"n":1`.
+    /// Returns the object as text without one field. `tail` is a further last one, such as `"n":1`.
     pub(crate) fn to_text(&self, without: &str, tail: Option<&str>) -> String {
         let kept = self.fields.iter().filter(|(name, _)| name != without);
         let fields = kept.map(|(name, value)| format!("{}:{value}", quote(name)));
@@ -74,26 +70,18 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut fields: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::with_capacity(4);
-        // A message may have thousands of fields: no linear search in many of them.
+        // A message may have thousands of fields: no linear search in them.
         let mut index: BTreeMap<Cow<'de, str>, usize> = BTreeMap::new();
         let mut has_repeated_fields = false;
         while let Some((Text(name), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
-            if fields.len() == MAX_SEARCHED && index.is_empty() {
-                index = fields.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
+            let at = *index.entry(name.clone()).or_insert(fields.len());
+            match fields.get_mut(at) {
+                Some((_, earlier)) => {
+                    has_repeated_fields = true;
+                    *earlier = value;
+                }
+                None => fields.push((name, value)),
             }
-            let found = match fields.len() < MAX_SEARCHED {
-                true => fields.iter().position(|(earlier, _)| *earlier == name),
-                false => index.get(&name).copied(),
-            };
-            if let Some(at) = found {
-                has_repeated_fields = true;
-                fields[at].1 = value;
-                continue;
-            }
-            if fields.len() >= MAX_SEARCHED {
-                index.insert(name.clone(), fields.len());
-            }
-            fields.push((name, value));
         }
         Ok(Object { fields, has_repeated_fields })
     }
@@ -136,7 +124,7 @@ mod tests {
 
     #[test]
     fn repeated_field_is_found_among_many_fields() {
-        for count in [MAX_SEARCHED - 1, MAX_SEARCHED, MAX_SEARCHED + 1, 3 * MAX_SEARCHED] {
+        for count in [1, 2, 17, 48] {
             let fields: Vec<String> = (0..count).map(|n| format!("\"{n}\":{n}")).collect();
             for repeated in [0, count - 1] {
                 let text = format!("{{{},\"{repeated}\":-1,\"{repeated}\":-2}}", fields.join(","));

@@ -69,8 +69,7 @@ pub(crate) fn is_of(dialect: Dialect, name: &str) -> bool {
     shown_parts(dialect, name).is_some()
 }
 
-/// Returns `true` if a name of [`internal`] contains a hash in place of its parts. `false` for one
-/// of [`of_kind`].
+/// Returns `true` if a name of [`internal`] has a hash for its parts, `false` for [`of_kind`].
 pub(crate) fn is_hashed(name: &str) -> bool {
     name.split_once(':').is_some_and(|(_, rest)| rest.starts_with(HASHED))
 }

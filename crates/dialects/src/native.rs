@@ -21,8 +21,7 @@ pub(crate) enum FromMesh<'a> {
     Broadcast { room: Cow<'a, str>, from: Cow<'a, str>, data: &'a RawValue },
     /// A request succeeded.
     Ack { id: u64 },
-    /// A request failed with this error code. `retry_after`: a retry after this time can succeed.
-    /// `None`: the failure is final.
+    /// A request failed with this code. `retry_after`: a retry can succeed then; `None`: final.
     Error { id: u64, code: Cow<'a, str>, retry_after: Option<Duration> },
     /// The state of a room with one page of its members. `more`: further pages follow. `after`:
     /// last member of the page before; `None`: this is the first page.
@@ -94,8 +93,7 @@ impl<'a> FromMesh<'a> {
     }
 }
 
-/// Returns a `signal` of this JSON. The mesh holds it at most `ttl_ms` milliseconds for an absent
-/// recipient; 0: not at all.
+/// Returns a `signal` of this JSON. The mesh holds it at most `ttl_ms` for an absent recipient.
 pub(crate) fn signal(id: u64, to: &str, data: &str, ttl_ms: u64) -> String {
     let mut text = String::with_capacity(to.len() + data.len() + 96);
     let _ = write!(text, r#"{{"type":"signal","to":"{to}","data":{data},"id":{id},"ttl_ms":{ttl_ms}}}"#);
@@ -110,8 +108,7 @@ pub(crate) fn room_request(kind: &str, id: u64, room: &str, data: Option<&str>) 
     text
 }
 
-/// Returns a `members`: the first page of a room's members, or the one behind a client. Its answer
-/// has no id.
+/// Returns a `members`: a room's first page, or the one behind a client. Its answer has no id.
 pub(crate) fn members(room: &str, after: Option<&str>) -> String {
     match after {
         None => format!(r#"{{"type":"members","room":"{room}"}}"#),

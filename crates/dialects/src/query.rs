@@ -1,8 +1,7 @@
 //! Fields of a query, read as WHATWG's `URLSearchParams` reads them, and escapes of URLs and names.
 //! `request`, `peerjs` and `matchbox` read queries, `name` unescapes.
 
-/// Returns a field's decoded value. The last of repeated fields wins. `None`: the query has no such
-/// field.
+/// Returns a field's decoded value. The last of repeated fields wins. `None`: there is none.
 pub(crate) fn field(query: &str, name: &str) -> Option<String> {
     let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     pairs.rev().find(|(key, _)| decode(key) == name).map(|(_, value)| decode(value))

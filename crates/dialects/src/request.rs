@@ -39,8 +39,7 @@ pub enum Answer {
     /// The edge verifies the token, opens a session, and upgrades once a node has admitted it. Only
     /// for a request with [`Head::upgrade`].
     Upgrade(Box<Opening>),
-    /// The edge upgrades, writes one frame and closes. There is no session. Only for a request with
-    /// [`Head::upgrade`].
+    /// The edge upgrades, writes a frame and closes; no session. Only with [`Head::upgrade`].
     Reject(Rejection),
     /// The dialect serves no such request: 404.
     NotFound,

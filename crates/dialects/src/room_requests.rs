@@ -1,6 +1,5 @@
 //! Room requests of one client: sent in order within a room, and repeated while no node can carry
-//! them out. Lists of members are read page by page. The translators of all dialects but PeerJS
-//! send with it.
+//! them out. Lists of members are read page by page. All translators except that of PeerJS use it.
 //!
 //! Requests behind an unanswered `join` of the same room wait for its answer. Otherwise a `join`
 //! that is repeated could take effect after a `broadcast` that the client sent later, and two
@@ -24,9 +23,8 @@ const MAX_PENDING: usize = 2 * FULL;
 /// below [`FULL_BYTES`].
 const MAX_PENDING_BYTES: usize = 2 * FULL_BYTES;
 /// Age without an outcome at which the client must reconnect: of a `join`, a `leave`, a page, and a
-/// refused `broadcast`. Shorter than the time without a refresh in which the seat of an unanswered
-/// `join` expires, 45 s by default: its repetition never gets a second seat, which some clients
-/// could not show.
+/// refused `broadcast`. Shorter than the 45 s (default) in which the seat of an unanswered `join`
+/// expires: its repetition never gets a second seat, which some clients could not show.
 const MAX_AGE: Duration = Duration::from_secs(30);
 /// Bounds of the wait before a repetition, whatever `retry_after_ms` a refusal has.
 const MIN_RETRY: Duration = Duration::from_millis(50);
@@ -140,8 +138,7 @@ impl RoomRequests {
         true
     }
 
-    /// Handles success or final failure of a request. `None`: it is no room request, or had its
-    /// outcome before.
+    /// Handles success or final failure of a request. `None`: no room request, or had its outcome.
     pub(crate) fn finish(&mut self, now: Instant, id: u64, out: &mut Out) -> Option<Outcome> {
         let Pending { room, request, is_join, changes_seat, .. } = self.pending.remove(&id)?;
         self.bytes -= request.len();
@@ -180,8 +177,7 @@ impl RoomRequests {
         self.retries.insert((retry_at, Arc::clone(&pending.room)));
     }
 
-    /// Repeats refused requests and pages that are due. Returns `false` if one is over its maximum
-    /// age: the client must reconnect.
+    /// Repeats requests and pages that are due. Returns `false` if one is too old: then reconnect.
     pub(crate) fn tick(&mut self, now: Instant, out: &mut Out) -> bool {
         while let Some((_, room)) = self.retries.first().filter(|(at, _)| *at <= now).cloned() {
             self.flush(now, &room, out);
@@ -254,8 +250,7 @@ impl RoomRequests {
         self.rooms.get(room).is_some_and(|room| room.seat_changes > 0)
     }
 
-    /// Handles the loss of the seat in a room. Closes the client, unless a pending `join` or
-    /// `leave` decides about the seat.
+    /// Handles a lost seat. Closes the client, unless a pending `join` or `leave` decides about it.
     pub(crate) fn seat_lost(&self, room: &str, close: Close, out: &mut Out) {
         if !self.changes_seat(room) {
             out.close = Some(close);
@@ -267,8 +262,7 @@ impl RoomRequests {
         self.pending.get(&id).is_some_and(|pending| pending.is_join && &*pending.room == room)
     }
 
-    /// Returns `true` if the edge must not read further messages: 256 requests or 256 KiB have no
-    /// outcome.
+    /// Returns `true` if the edge must not read on: 256 requests or 256 KiB have no outcome.
     pub(crate) fn is_full(&self) -> bool {
         self.pending.len() >= FULL || self.bytes >= FULL_BYTES
     }

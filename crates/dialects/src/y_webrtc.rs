@@ -49,8 +49,7 @@ fn topics<'a>(message: &Object<'a>) -> Result<Vec<Cow<'a, str>>, IgnoredReason> 
     Ok(topics.into_iter().filter_map(string).filter(|topic| !topic.is_empty()).collect())
 }
 
-/// Returns the frame of a publication, never `None`. Clients ignore `clients`, the number of
-/// subscribers, so it is always 1.
+/// Returns the frame of a publication, never `None`. Clients ignore its `clients`, always 1.
 fn frame(publication: &Object<'_>) -> Option<String> {
     Some(publication.to_text("clients", Some(r#""clients":1"#)))
 }

@@ -3,8 +3,7 @@
 //! A removed node returns once it has served steadily, each time for longer ([`FailureDetector`]).
 //! A terminating node drains at once, until it is no longer listed. A polled source can repeat an
 //! outdated answer: a node that does not drain leaves only when the next answer lacks it too. While
-//! no node serves, only draining ones are removed: a fault of the source is more likely than one of
-//! every node.
+//! no node serves, only draining ones are removed: the source is more likely at fault.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
-//! Task that passes the observations of a source through `FlapDamper` to the `Publisher`. `watch`
-//! starts it.
+//! Passes a source's observations through `FlapDamper` to the `Publisher`. `watch` starts the task.
 
 use std::time::{Duration, Instant as StdInstant};
 
@@ -37,8 +36,7 @@ pub(crate) enum News {
     /// The source works: a query was answered, or a watch has run for a while. Only this resets the
     /// count of failures: a source that can list but not watch reports `Seen` between failures.
     Working,
-    /// The source could not be read. From the second failure since `Working` on, each kind of error
-    /// is logged once until a recovery.
+    /// Reading failed. After the first failure each kind is logged once until `Working`.
     Failed(ReadError),
 }
 
@@ -59,8 +57,7 @@ pub(crate) struct Following {
     subject: Subject,
     damper: FlapDamper,
     failures: u32,
-    /// `true` if the last reading had no ready or draining server, but the view has nodes. It does
-    /// not count as a good reading.
+    /// `true` if the last reading had no usable server though the view has nodes: no good reading.
     is_doubtful: bool,
 }
 

@@ -28,8 +28,7 @@ pub(crate) enum ServerStatus {
 }
 
 impl ServerStatus {
-    /// Returns the status as it counts for `subject`: unready peers as serving, ending ones as
-    /// draining.
+    /// Returns the status for `subject`: unready peers as serving, ending ones as draining.
     pub(crate) fn for_subject(self, subject: Subject) -> Self {
         match (subject, self) {
             (Subject::Peers, Self::Unready) => Self::Serving,

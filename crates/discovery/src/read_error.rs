@@ -9,12 +9,10 @@ pub enum ReadError {
     /// The content is not a list of valid, distinct nodes; holds the defect. It may be incomplete.
     #[error("the content is not a list of nodes: {0}")]
     Malformed(String),
-    /// The list has no nodes, or only unready ones, but the previous view had some. A file with
-    /// an empty list is one case.
+    /// The list, as of an empty file, has no or only unready nodes, but the previous view had some.
     #[error("the list has become empty, or all its nodes are unready")]
     SuddenlyEmpty,
-    /// The source cannot be reached, its answer is late or invalid, or a watch broke. Holds the
-    /// reason.
+    /// The source is unreachable, its answer late or invalid, or a watch broke. Holds the reason.
     #[error("no valid answer: {0}")]
     NoAnswer(String),
     /// The Kubernetes API denies this server access (401 or 403). Holds its answer and advice.

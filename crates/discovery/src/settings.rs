@@ -12,8 +12,7 @@ pub enum Subject {
     /// Nodes of the mesh. An unready node does not count as serving.
     #[default]
     Nodes,
-    /// Servers that query each other. Unready ones count as serving, terminating ones as draining.
-    /// Their discovery has no metrics.
+    /// Peers, without metrics: unready ones count as serving, terminating ones as draining.
     Peers,
 }
 

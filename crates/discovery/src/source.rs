@@ -35,8 +35,7 @@ pub enum Source {
     Kubernetes(ServicePort),
 }
 
-/// Error of a source: its text is invalid, or this process has no configuration for the access.
-/// Holds a message with advice.
+/// Invalid text of a source, or no configuration for its access. Holds a message with advice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SourceError(pub(crate) String);
@@ -53,8 +52,7 @@ impl Source {
     /// Reads and parses the file of a `file:` source. Does nothing for other sources. Blocks.
     ///
     /// # Errors
-    /// If the file is missing, unreadable, larger than 1 MiB or not a valid list. An empty list is
-    /// valid.
+    /// If the file is missing, unreadable, over 1 MiB or not a valid list. An empty list is valid.
     pub fn check_file(&self) -> Result<(), ReadError> {
         match self {
             Self::File(path) => file::read(path).map(drop),

@@ -26,8 +26,7 @@ impl Discovery {
         Arc::clone(&self.views.borrow())
     }
 
-    /// Returns a receiver of the current view and its successors. A slow receiver gets only the
-    /// newest.
+    /// Returns a receiver of the current view and its successors. A slow one gets only the newest.
     pub fn subscribe(&self) -> watch::Receiver<Arc<View>> {
         self.views.subscribe()
     }
@@ -38,9 +37,8 @@ impl Discovery {
         self.task.as_ref().map_or(Duration::ZERO, |_| self.readings.borrow().last_good.elapsed())
     }
 
-    /// Waits until the source was read once; an empty view before that has no meaning. A missing
-    /// file counts as read, a failed query does not. Has no time limit, and never ends if the
-    /// handle is dropped before.
+    /// Waits until the source was read once; an empty view before means nothing. A missing file
+    /// counts as read, a failed query does not. Never ends if the handle is dropped before.
     pub fn first_reading(&self) -> impl Future<Output = ()> + use<> {
         let mut readings = self.readings.clone();
         async move {
@@ -52,9 +50,8 @@ impl Discovery {
 }
 
 /// Starts to follow a source with default settings. A static list or a file was read when this
-/// returns; others are read later. A missing or invalid file, or a source without an answer, is no
-/// error: the view stays empty until it can be read. Panics outside of a Tokio runtime with timers
-/// and I/O.
+/// returns; others later. A missing or invalid file, or a source without an answer, is no error:
+/// the view stays empty until it can be read. Panics outside a Tokio runtime with timers and I/O.
 ///
 /// # Errors
 /// If this process has no usable configuration for the Kubernetes API. Other sources cause none.

@@ -78,8 +78,7 @@ async fn expired_version_is_healed_by_a_list() {
         let logs = Logs::collect();
         let cluster = Cluster::of(&["a", "b"]).await;
         let lists = cluster.asked("list");
-        // Nothing is awaited between these calls: the events are dropped before the watch can send
-        // them.
+        // No await between these calls: the events are dropped before the watch can send them.
         cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").terminating()]));
         cluster.api.expires();
         if is_at_begin {

@@ -87,8 +87,7 @@ async fn echo(upgrade: OnUpgrade, limits: Limits) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Decodes the frames in `bytes` and appends the answers to `out`. Returns `true` if the last one
-/// is a close frame.
+/// Decodes `bytes` and appends answers to `out`. Returns `true` if the last frame is a close frame.
 fn answer_frames(decoder: &mut Decoder, bytes: &mut [u8], limits: Limits, out: &mut Vec<u8>) -> bool {
     let mut input = decoder.feed(bytes, limits);
     loop {

@@ -25,8 +25,7 @@ const KEY_BYTES: usize = 16;
 pub struct Accept {
     /// Value of `Sec-WebSocket-Accept` in the answer (RFC 6455 section 4.2.2).
     pub key_accept: String,
-    /// `true` if the client offered [`SUBPROTOCOL`]. Only then [`Accept::client_response`] selects
-    /// it.
+    /// `true` if [`SUBPROTOCOL`] is offered. Only then [`Accept::client_response`] selects it.
     pub signaling_v1: bool,
     /// The token of a `bearer.<token>` offer; `None` without one. Never echoed.
     pub bearer: Option<PresentedToken>,
@@ -36,13 +35,11 @@ pub struct Accept {
 
 impl Accept {
     /// Returns the answer 101 to a client. It selects [`SUBPROTOCOL`] if the client offered it.
-    #[must_use]
     pub fn client_response(&self) -> Response<Body> {
         self.response_with(self.signaling_v1.then_some(SUBPROTOCOL))
     }
 
     /// Returns the answer 101 that selects `subprotocol`. `None`: the answer selects none.
-    #[must_use]
     pub fn response_with(&self, subprotocol: Option<&'static str>) -> Response<Body> {
         let headers = [
             (header::UPGRADE, "websocket"),
@@ -66,10 +63,9 @@ fn upgrade_required(message: &str) -> Refused {
 /// Checks the head of a request against the rules for an upgrade.
 ///
 /// # Errors
-/// Returns the answer. 405 for a method other than GET. 426 for an HTTP version other than 1.1, no
-/// WebSocket upgrade, or a WebSocket version other than 13. 400 for a missing, empty or repeated
-/// `Host`, a body, an invalid or repeated key, a non-ASCII subprotocol, or an empty or repeated
-/// token offer.
+/// Returns the answer: 405 for a method other than GET. 426 for HTTP other than 1.1, no WebSocket
+/// upgrade, or a WebSocket version other than 13. 400 for a missing, empty or repeated `Host`, a
+/// body, an invalid or repeated key, a non-ASCII subprotocol, or an empty or repeated token offer.
 pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<Accept, Refused> {
     if method != Method::GET {
         let refused = Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "open a WebSocket with GET");
@@ -103,7 +99,6 @@ pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<A
 }
 
 /// Returns `true` if the `Upgrade` header lists `websocket`. Checks nothing else.
-#[must_use]
 pub fn has_websocket_upgrade(headers: &HeaderMap) -> bool {
     lists(headers, header::UPGRADE, "websocket")
 }

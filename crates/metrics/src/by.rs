@@ -11,13 +11,11 @@ use prometheus_client::metrics::{MetricType, TypedMetric};
 /// The labels of one series, as (name, value) in their order.
 pub type Labels = Vec<(&'static str, &'static str)>;
 
-/// A metric label, as the type of its values. [`label!`](crate::label!) implements it. A pair of
-/// labels is a label too.
+/// A metric label, as the type of its values, by [`label!`](crate::label!). A pair is one too.
 pub trait Label: Copy + 'static {
     /// Returns all values, in the order of their series on the `/metrics` page.
     fn values() -> Vec<Labels>;
-    /// Returns the position of this value in [`values`](Self::values). It must be below their
-    /// number.
+    /// Returns the position of this value in [`values`](Self::values), below their number.
     fn index(&self) -> usize;
 }
 
@@ -31,8 +29,8 @@ impl<A: Label, B: Label> Label for (A, B) {
     }
 }
 
-/// Declares a [`Label`]: an enum with a text per variant, or a struct around a `u16` code. A code
-/// outside the given list counts as `other`.
+/// Declares a [`Label`]: an enum with a text per variant, a struct around a `u16` code, or with
+/// `type` the texts alone, for counts in their order. Codes outside the list count as `other`.
 #[macro_export]
 macro_rules! label {
     ($(#[$doc:meta])* $vis:vis enum $name:ident = $label:literal { $($variant:ident = $value:literal),* $(,)? }) => {
@@ -64,10 +62,22 @@ macro_rules! label {
             }
         }
     };
+    ($vis:vis type $name:ident = $label:literal [$($value:literal),*]) => {
+        #[derive(Debug, Clone, Copy)]
+        $vis enum $name {}
+
+        impl $crate::Label for $name {
+            fn values() -> Vec<$crate::Labels> {
+                vec![$(vec![($label, $value)]),*]
+            }
+            fn index(&self) -> usize {
+                match *self {}
+            }
+        }
+    };
 }
 
-/// One metric for each value of a label, or of a pair of labels; all exist from the start. Clones
-/// share the metrics.
+/// One metric per value of a label or pair of labels; all exist from the start. Clones share them.
 #[derive(Debug, Clone)]
 pub struct By<L, M = Counter> {
     series: Arc<[(Labels, M)]>,
@@ -76,7 +86,6 @@ pub struct By<L, M = Counter> {
 
 impl<L: Label, M> By<L, M> {
     /// Returns the metric of a value. Panics if [`Label::index`] is out of range.
-    #[must_use]
     pub fn of(&self, value: L) -> &M {
         &self.series[value.index()].1
     }

@@ -17,8 +17,7 @@ macro_rules! metrics {
         pub struct $name { $(pub(crate) $field: $type,)* }
 
         impl $name {
-            /// Adds new metrics to a registry, each at 0. Call it once per registry: a second call
-            /// repeats all series.
+            /// Adds new metrics to a registry, each at 0. A second call with it repeats all series.
             #[must_use]
             pub fn register(registry: &mut $crate::Registry) -> Self {
                 Self { $($field: $crate::register(registry, $metric, $help),)* }
@@ -31,8 +30,7 @@ macro_rules! metrics {
 }
 
 /// Adds a metric to a registry, and returns it at 0. `name` includes the `_total` of counters, and
-/// `help` has no final period: the library appends both. A name that is registered twice appears
-/// twice on the page.
+/// `help` has no final period: the library appends both. A repeated name is twice on the page.
 pub fn register<M: Metric + Default + Clone>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     registry.register(name.trim_end_matches("_total"), help, metric.clone());
@@ -45,15 +43,12 @@ pub fn in_process<T>(register: impl FnOnce(&mut Registry) -> T) -> T {
     register(own().get_or_insert_default())
 }
 
-/// Returns the page of this process in Prometheus' text format; empty before the first
-/// [`in_process`].
-#[must_use]
+/// Returns this process's page in Prometheus' text format; empty before the first [`in_process`].
 pub fn encode() -> String {
     own().as_ref().map(page).unwrap_or_default()
 }
 
 /// Returns the page of a registry in Prometheus' text format.
-#[must_use]
 pub fn page(registry: &Registry) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail, and `Publish` keeps gauges within the range of `i64`.

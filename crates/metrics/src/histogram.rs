@@ -12,8 +12,7 @@ const BOUNDS: [f64; 17] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 /// A histogram of durations in seconds, with 17 bounds from 0.1 ms to 30 s. Clones share its
-/// counts. The library's histogram takes one observation at a time, but a shell replaces all counts
-/// of a core at once.
+/// counts. The library's takes single observations, but a shell replaces all counts at once.
 #[derive(Debug, Clone, Default)]
 pub struct HistogramBuckets(Arc<Mutex<Counts>>);
 

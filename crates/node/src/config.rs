@@ -135,8 +135,7 @@ pub struct Config {
     pub common: Common,
     /// Address for direct clients; `None`: there are none.
     pub public: Option<SocketAddr>,
-    /// Maximum TTL of messages, and so the time that one is held for an absent recipient; 0: none
-    /// is held.
+    /// Maximum TTL of messages, and so the time that one is held for an absent recipient; 0: none.
     pub hold: Duration,
     /// Maximum bytes held for absent recipients.
     pub hold_bytes: usize,
@@ -164,9 +163,7 @@ const BROADCAST_BURST_S: u32 = 2;
 const LINGERING_BYTES: usize = 512;
 
 impl Config {
-    /// Returns the maximum bytes for absent clients, by estimate: held messages and lingering
-    /// sessions, 512 bytes each.
-    #[must_use]
+    /// Returns the maximum bytes of absent clients: held messages and 512 per lingering session.
     pub fn absent_bytes(&self) -> usize {
         self.hold_bytes.saturating_add(Rules::default().max_lingering.saturating_mul(LINGERING_BYTES))
     }

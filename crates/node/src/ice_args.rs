@@ -83,7 +83,6 @@ impl IceArgs {
 
 impl IceConfig {
     /// Returns the servers as read at the start; empty without flags.
-    #[must_use]
     pub fn servers(&self) -> IceServers {
         self.servers.clone()
     }

@@ -30,8 +30,7 @@ pub struct RoomConfig {
     pub prefix: KeyPrefix,
     /// Maximum members of a room without a capacity of its own; `None`: no limit.
     pub capacity: Option<u32>,
-    /// Members/s that one client's broadcasts reach in the long run, and members at once; `None`:
-    /// no limit.
+    /// Members/s that a client's broadcasts reach in the long run, and at once; `None`: no limit.
     pub broadcast_rate: Option<Rate>,
     /// Time that a seat is kept after its client's socket was lost. At least the resume time.
     pub seat_grace: Duration,
@@ -55,9 +54,7 @@ impl RoomConfig {
         }
     }
 
-    /// Returns the rules that the store or the owners of rooms apply. Other rules have their
-    /// defaults.
-    #[must_use]
+    /// Returns the rules that the store or the rooms' owners apply. Others have their defaults.
     pub fn rules(&self) -> Rules {
         let stale = Rules::stale_after(self.presence_refresh);
         let claimed = self.store == RoomLocation::Mesh;
@@ -65,10 +62,8 @@ impl RoomConfig {
     }
 
     /// Returns the maximum times until other members receive that a client has left. The first
-    /// counts from the crash of its balancer. The second counts from the crash of both its balancer
-    /// and its node; without a store, from the time when the view drops the node. `resume`: the
-    /// resume time.
-    #[must_use]
+    /// counts from the crash of its balancer, the second from that of balancer and node; without a
+    /// store, from the time when the view drops the node. `resume`: the resume time.
     pub fn departure_bounds(&self, resume: Duration) -> (Duration, Duration) {
         if self.store == RoomLocation::Mesh {
             return (self.seat_grace + SLACK, self.rules().stale + SLACK);
@@ -176,8 +171,7 @@ impl fmt::Debug for RoomLocation {
     }
 }
 
-/// Parses `--room-store` for clap, and leaves an error to the check of all settings: clap would
-/// quote the invalid value.
+/// Parses `--room-store` for clap, with errors as values: clap would quote the invalid text.
 pub(crate) fn parse_location(text: &str) -> Result<Result<RoomLocation, String>, Infallible> {
     Ok(text.parse())
 }

@@ -37,8 +37,7 @@ const MIN_DRAIN_TIME: Duration = Duration::from_secs(1);
 /// within 200 ms. An operator's drain does not end it.
 ///
 /// # Errors
-/// If it cannot start: an address cannot be bound, the configuration for discovery is unusable, or
-/// the system refuses a resource.
+/// If an address cannot be bound, discovery is not configured, or the system refuses a resource.
 ///
 /// # Panics
 /// Outside a `LocalSet`.

@@ -8,8 +8,7 @@ use signaling_protocol::ClientId;
 
 use crate::{Change, RoomEvents, Stamp};
 
-/// Minimum interval between announcements, except with [`RoomEvents::Prompt`]. After a longer pause
-/// a change is announced at once.
+/// Minimum interval between announcements, except with [`RoomEvents::Prompt`].
 const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(200);
 /// Time that a missing version may be late from the node that made it. Then a resync is needed.
 const GAP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -145,8 +144,7 @@ impl ChangeSequencer {
         self.at_request.0.is_some()
     }
 
-    /// Returns `true` if this is another incarnation than the followed one. `false` if there is
-    /// none yet.
+    /// Returns `true` if this is not the followed incarnation. `false` if there is none yet.
     pub fn is_other(&self, incarnation: u64) -> bool {
         self.at.incarnation != 0 && self.at.incarnation != incarnation
     }
@@ -157,8 +155,7 @@ impl ChangeSequencer {
         at.incarnation == self.at.incarnation && at.version < self.at_request.1 && !self.requested_as_lost()
     }
 
-    /// Returns `true` if the local clients have a later state of the incarnation than this one, and
-    /// its version has not fallen.
+    /// Returns `true` if clients have a later state of the incarnation, and it has not fallen.
     pub fn is_past(&self, at: Stamp) -> bool {
         at.incarnation == self.at.incarnation && at.version < self.at.version && !self.has_fallen()
     }

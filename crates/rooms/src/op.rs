@@ -16,8 +16,7 @@ pub struct Requester {
     pub session: SessionId,
     /// Time when the session's socket was accepted, in microseconds since 1970.
     pub accepted_at_us: u64,
-    /// Rises with each attachment of the session to a node, and with each [`Op::Drop`] of the node.
-    /// A store ignores it.
+    /// Rises with each attachment to a node and each [`Op::Drop`] of the node. A store ignores it.
     pub turn: u64,
     /// Number of the command in its session, rising, at most 2^53 - 1. A repetition keeps it.
     pub number: u64,
@@ -50,14 +49,12 @@ impl Requester {
 pub enum SeatStatus {
     /// A member of the room.
     Member {
-        /// Time of becoming a member in ms since 1970, raised above all places given before.
-        /// Survives a loss of the store.
+        /// Member since, in ms since 1970, above all former places. Survives a loss of the store.
         place: u64,
     },
     /// In the waiting queue.
     Waiting {
-        /// Time of joining the queue in ms since 1970, raised above all places given before.
-        /// Survives a loss of the store.
+        /// Queued since, in ms since 1970, above all former places. Survives a loss of the store.
         place: u64,
         /// Number of waiting clients ahead of it in an [`OpResult`]; 0 where no result set it.
         ahead: u64,
@@ -128,8 +125,7 @@ pub enum Op {
     },
     /// Lists one page of members, oldest first.
     List {
-        /// Last client of the previous page. `None`, or a client that the room does not remember:
-        /// starts at the oldest member.
+        /// Last client of the previous page. `None`, or one not remembered: from the oldest member.
         after: Option<ClientId>,
     },
     /// Reports the status of a client, in any session.

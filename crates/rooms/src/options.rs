@@ -20,8 +20,7 @@ pub enum RoomEvents {
 pub struct RoomOptions {
     /// Messages about members.
     pub events: RoomEvents,
-    /// `true` if clients outside the room may broadcast to it and list its members, as far as their
-    /// tokens admit them to the room.
+    /// `true` if clients outside may broadcast to it and list members, as far as tokens admit them.
     pub open: bool,
     /// Maximum members of a room with a reserved name; a further client is refused. `None` or 0: no
     /// limit. Other rooms have the capacity of [`Rules`](crate::Rules).

@@ -13,8 +13,7 @@ pub(crate) const MIN_SETTLE_MS: i64 = 5_000;
 /// Times and limits of rooms, equal on all nodes of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Maximum members of a room without a capacity of its own; `None` or 0: no limit. A further
-    /// client waits.
+    /// Maximum members of a room without its own capacity; `None` or 0: no limit. Others wait.
     pub capacity: Option<u32>,
     /// Maximum waiting clients of a room; `None`: no limit. A further client stays out.
     pub max_waiting: Option<u32>,
@@ -35,11 +34,9 @@ pub struct Rules {
     pub idle: Duration,
     /// Maximum members in one answer.
     pub page: usize,
-    /// An answer ends when its names and data reach this many bytes. A client's largest message
-    /// holds 64 KiB by default.
+    /// Bytes of names and data at which an answer ends. A client's largest message has 64 KiB.
     pub page_bytes: usize,
-    /// Maximum stale members, and maximum other stale entries, that one check removes, so that
-    /// operations stay short.
+    /// Maximum stale members, and other stale entries, that one check removes to stay short.
     pub stale_at_once: usize,
 }
 
@@ -71,8 +68,7 @@ impl Rules {
         Self { capacity, seals, max_waiting: Some(0), ..*self }
     }
 
-    /// Returns the lifetime of an entry with this refresh interval: 2.25 intervals. It may miss one
-    /// refresh, and the next may be late.
+    /// Returns the lifetime of an entry: 2.25 refresh intervals, for a missed and a late refresh.
     pub fn stale_after(refreshed_every: Duration) -> Duration {
         refreshed_every * 2 + refreshed_every / 4
     }

@@ -45,8 +45,7 @@ pub struct RefusalLog {
 }
 
 impl RefusalLog {
-    /// Counts a request without the mesh secret in `signaling_refused_internal_total`, and logs a
-    /// new source.
+    /// Counts a request without secret in `signaling_refused_internal_total`. Logs new sources.
     pub fn record(&mut self, source: IpAddr) {
         METRICS.internal_refusals.of(InternalRefusal::Secret).inc();
         if self.sources.len() < MAX_SOURCES && self.sources.insert(source) {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::time::{self, Interval, MissedTickBehavior, interval_at};
 
 /// Returns the time since the Unix epoch, for tokens and sessions; 0 if the clock is earlier.
-#[must_use]
 pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
@@ -15,7 +14,6 @@ pub fn unix_time() -> Duration {
 /// Returns the first multiple of `period` after `now`, on the time of day at the first call. All
 /// servers of a machine have nearly equal multiples, so that their delayed output arrives together.
 /// `period` must divide one second; 0 panics.
-#[must_use]
 pub fn next_multiple(now: Instant, period: Duration) -> Instant {
     static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
         let now = Instant::now();
@@ -27,7 +25,6 @@ pub fn next_multiple(now: Instant, period: Duration) -> Instant {
 
 /// Returns an interval that ticks at the multiples of [`next_multiple`]. It skips missed ticks.
 /// Panics outside a Tokio runtime, and for a `period` of 0.
-#[must_use]
 pub fn ticks(period: Duration) -> Interval {
     let mut ticks = interval_at(next_multiple(time::Instant::now().into_std(), period).into(), period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);

@@ -9,16 +9,14 @@ use std::time::{Duration, Instant};
 /// Window over which the busy share of time is measured.
 const WINDOW: Duration = Duration::from_millis(50);
 
-/// Thresholds of the share of time in which the thread works, in percent, measured over windows of
-/// at least 50 ms.
+/// Thresholds of the thread's busy share of time, in percent, over windows of at least 50 ms.
 #[derive(Debug, Clone, Copy)]
 pub struct BusyThresholds {
     /// Percentage from which reads are delayed.
     pub enter: u32,
     /// Percentage below which delays end. At most `enter`, because coalesced input costs less work.
     pub exit: u32,
-    /// Percentage from which delays have their maximum. Below it they are in proportion to the
-    /// share.
+    /// Percentage from which delays are largest. Below it they are in proportion to the share.
     pub full_delay_percent: u32,
 }
 
@@ -27,15 +25,12 @@ pub struct BusyThresholds {
 pub struct Coalescer(Arc<Mutex<BusyMeter>>);
 
 impl Coalescer {
-    /// Creates a coalescer that delays reads by at most `max_delay` while the thread is busy; 0
-    /// disables it.
-    #[must_use]
+    /// Creates a coalescer that delays reads up to `max_delay` while the thread is busy; 0: none.
     pub fn new(max_delay: Duration, thresholds: BusyThresholds) -> Self {
         Self(Arc::new(Mutex::new(BusyMeter::new(Instant::now(), max_delay, thresholds))))
     }
 
     /// Creates a coalescer that never delays.
-    #[must_use]
     pub fn disabled() -> Self {
         Self::new(Duration::ZERO, BusyThresholds { enter: 100, exit: 100, full_delay_percent: 100 })
     }
@@ -55,7 +50,6 @@ impl Coalescer {
 
     /// Calls [`Coalescer::on_idle`] and [`Coalescer::on_wake`], for an event loop that polls
     /// without waiting. Returns `true` if it blocked.
-    #[must_use]
     pub fn coalesce_now(&self) -> bool {
         let slept = self.on_idle();
         self.on_wake();

@@ -30,13 +30,8 @@ pub struct CommonArgs {
     pub id: NodeId,
 
     /// Address for other servers, health, metrics and admin; keep it inside a private network
-    #[arg(
-        long,
-        env = "SIGNALING_INTERNAL_LISTEN",
-        value_name = "ADDR",
-        default_value = "127.0.0.1:7900",
-        help_heading = "Listeners"
-    )]
+    #[arg(long, env = "SIGNALING_INTERNAL_LISTEN", value_name = "ADDR", help_heading = "Listeners",
+          default_value_t = SocketAddr::from(([127, 0, 0, 1], 7900)))]
     pub internal_listen: SocketAddr,
 
     /// Source of the mesh's nodes: static:ID=HOST:PORT,... or file:PATH (JSON) or dns:NAME:PORT or
@@ -107,8 +102,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Checked settings of both servers, with the content of the secrets' files. Derefs to
-/// [`CommonArgs`].
+/// Checked settings of both servers, with the content of secret files. Derefs to [`CommonArgs`].
 #[derive(Debug, Clone)]
 pub struct Common {
     args: CommonArgs,

@@ -45,15 +45,13 @@ pub struct ConfigFileArgs {
 }
 
 /// Returns the command line of `A` with short help only, at most 100 columns wide.
-#[must_use]
 pub fn command<A: CommandFactory>() -> Command {
     let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
     let command = A::command().disable_help_flag(true).arg(help.help_heading("Configuration"));
     command.mut_args(|arg| arg.hide_env(true)).max_term_width(100).after_help(AFTER_HELP)
 }
 
-/// Returns this process's settings: those of type `A`, which must contain [`ConfigFileArgs`],
-/// converted by `check`.
+/// Returns this process's settings of type `A`, with [`ConfigFileArgs`], converted by `check`.
 ///
 /// # Errors
 /// Returns the exit code of a process that must end, and prints the reason or the requested output:
@@ -130,8 +128,7 @@ fn key_of(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// Returns the keys of the file that neither the command line nor the environment sets, each with
-/// its flag.
+/// Returns keys of the file that neither command line nor environment sets, each with its flag.
 fn file_flags(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
     let file = ReloadableFile::open("--config", path)?;
     let text = file.parsed(|content| str::from_utf8(content).map(str::to_owned))?;

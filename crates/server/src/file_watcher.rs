@@ -14,8 +14,7 @@ use crate::reloadable_file::MAX_FILE_BYTES;
 /// Interval of checks for changes of files. It is short, since an operator waits for the effect.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Files whose content is polled. This detects a rewrite, a rename and a changed symbolic link, as
-/// in a mounted Kubernetes secret.
+/// Files whose content is polled: detects rewrites, renames and changed links (Kubernetes secrets).
 #[derive(Debug)]
 pub struct FileWatcher {
     paths: Arc<[PathBuf]>,
@@ -24,8 +23,7 @@ pub struct FileWatcher {
 }
 
 impl FileWatcher {
-    /// Creates a watcher with the current content as reference. Waits until all files are read.
-    /// Panics outside a Tokio runtime.
+    /// Creates a watcher once the files are read, as its reference. Panics outside a Tokio runtime.
     pub async fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let paths: Arc<[PathBuf]> = paths.into_iter().collect();
         Self { seen: hash_contents(&paths).await, paths }

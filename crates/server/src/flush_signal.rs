@@ -1,6 +1,5 @@
-//! Signals from a core to the task that writes its batches. The shells of edges and nodes request
-//! flushes. [`crate::trunk::serve`] and a node's tasks for lanes, rooms and direct clients wait for
-//! them.
+//! Signals from a core to the task that writes its batches. Shells request flushes.
+//! [`crate::trunk::serve`] and a node's tasks for lanes, rooms and direct clients wait for them.
 
 use std::cell::Cell;
 use std::time::Duration;

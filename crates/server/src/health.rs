@@ -38,7 +38,6 @@ impl Health {
     pub const DRAINING: &str = "draining";
 
     /// Creates the health of a node. Its obstacle is `starting` until [`Health::set_ready`].
-    #[must_use]
     pub fn of_node() -> Self {
         let state = State { obstacle: Some("starting"), out_of_service: false, stops: false, elsewhere: None };
         let health = Self { state: watch::Sender::new(state), is_for_clients: false };
@@ -46,9 +45,7 @@ impl Health {
         health
     }
 
-    /// Creates the health of a balancer: its `/readyz` also fails if new clients should use another
-    /// server.
-    #[must_use]
+    /// Creates a balancer's health: its `/readyz` also fails if new clients should go elsewhere.
     pub fn of_balancer() -> Self {
         Self { is_for_clients: true, ..Self::of_node() }
     }
@@ -95,9 +92,7 @@ impl Health {
         METRICS.draining.set((obstacle == Some(Self::DRAINING)).into());
     }
 
-    /// Returns the reason why the server cannot take work, [`Health::DRAINING`] before all others;
-    /// `None` if it can.
-    #[must_use]
+    /// Returns the reason why the server takes no work, [`Health::DRAINING`] first; `None` if none.
     pub fn obstacle(&self) -> Option<&'static str> {
         let State { obstacle, out_of_service, stops, .. } = *self.state.borrow();
         if out_of_service || stops { Some(Self::DRAINING) } else { obstacle }
@@ -109,8 +104,7 @@ impl Health {
         self.state.send_modify(|state| state.elsewhere = reason);
     }
 
-    /// Returns the reason of a failing `/readyz`, or of a failing `/readyz/clients` with
-    /// `of_clients`.
+    /// Returns the reason of a failing `/readyz`, or with `of_clients` of `/readyz/clients`.
     fn objection(&self, of_clients: bool) -> Option<String> {
         let elsewhere = || self.state.borrow().elsewhere.clone().filter(|_| of_clients || self.is_for_clients);
         self.obstacle().map(str::to_owned).or_else(elsewhere)
@@ -131,9 +125,8 @@ pub fn router(health: Health) -> Router {
         .route("/metrics", get(page))
 }
 
-/// Returns `POST /drain` and `POST /undrain`, for [`crate::admin::operator_router`]. Unlike a stop
-/// signal a drain can be reversed, and the process stays. Both are idempotent. A stopping server
-/// answers `/undrain` with 409.
+/// Returns `POST /drain` and `POST /undrain`, for [`crate::admin::operator_router`]. Unlike at a
+/// stop the process stays. Both are idempotent. A stopping server answers `/undrain` with 409.
 pub fn drain_routes(health: Health) -> Router {
     let undrained = health.clone();
     Router::new()
@@ -160,36 +153,24 @@ mod tests {
     use crate::testing::{self, get as ask};
 
     #[tokio::test]
-    async fn readiness_follows_the_state_with_a_reason() {
+    async fn readiness_follows_each_change_with_a_reason() {
         let health = Health::of_node();
         let router = router(health.clone());
-        assert_eq!(ask(&router, "/readyz").await, (503, "starting\n".into()));
-        health.set_ready(true, "");
-        assert_eq!(ask(&router, "/readyz").await, (200, "ready\n".into()));
-        health.set_ready(false, "no node in view");
-        assert_eq!(ask(&router, "/readyz").await, (503, "no node in view\n".into()));
-    }
-
-    #[tokio::test]
-    async fn stopping_server_never_becomes_ready_again_but_lives() {
-        let health = Health::of_node();
-        let router = router(health.clone());
-        health.set_stopping();
-        health.set_ready(true, "");
-        assert_eq!(ask(&router, "/readyz").await, (503, "draining\n".into()));
-        assert_eq!(ask(&router, "/livez").await, (200, "ok\n".into()));
-    }
-
-    #[test]
-    fn readiness_changed_while_out_of_service_counts_afterwards() {
-        let health = Health::of_node();
-        health.set_ready(true, "");
-        health.set_drained(true);
-        assert_eq!(health.obstacle(), Some("draining"));
-        health.set_ready(false, "no node in view");
-        assert_eq!(health.obstacle(), Some("draining"));
-        health.set_drained(false);
-        assert_eq!(health.obstacle(), Some("no node in view"));
+        let steps: [(&str, fn(&Health), u16, &str); 8] = [
+            ("at the start", |_| {}, 503, "starting\n"),
+            ("ready", |health| health.set_ready(true, ""), 200, "ready\n"),
+            ("without a node", |health| health.set_ready(false, "no node in view"), 503, "no node in view\n"),
+            ("out of service", |health| drop(health.set_drained(true)), 503, "draining\n"),
+            ("ready while out of service", |health| health.set_ready(true, ""), 503, "draining\n"),
+            ("ready afterwards", |health| drop(health.set_drained(false)), 200, "ready\n"),
+            ("stopping", Health::set_stopping, 503, "draining\n"),
+            ("ready while stopping", |health| health.set_ready(true, ""), 503, "draining\n"),
+        ];
+        for (step, change, status, body) in steps {
+            change(&health);
+            assert_eq!(ask(&router, "/readyz").await, (status, body.into()), "{step}");
+        }
+        assert_eq!(ask(&router, "/livez").await, (200, "ok\n".into()), "it lives");
     }
 
     #[tokio::test]

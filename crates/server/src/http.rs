@@ -1,5 +1,4 @@
-//! HTTP/1 connections within limits, refusals, built-in files, and recovery of the socket after an
-//! upgrade.
+//! HTTP/1 connections within limits, refusals, built-in files, and the socket after an upgrade.
 
 pub mod files;
 mod refuse;

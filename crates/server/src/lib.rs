@@ -1,8 +1,7 @@
 //! Shared parts of both servers: configuration, telemetry, health, admin API, listeners, shutdown.
 //!
 //! A server runs its data plane on one thread: a current-thread runtime with a `LocalSet`. Each
-//! HTTP connection and each accepted trunk has a local task, so connection services need not be
-//! `Send`.
+//! HTTP connection and accepted trunk has a local task, so services need not be `Send`.
 //!
 //! Order of a server's life: [`config_file::load`], [`telemetry::start`], [`Shutdown::install`],
 //! [`process::raise_open_files`], [`Listener::bind`], ready. [`runtime`] executes the first three

@@ -47,7 +47,6 @@ impl Listener {
     }
 
     /// Returns the bound address, with the selected port.
-    #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }

@@ -19,7 +19,6 @@ pub struct LocalCalls<T>(mpsc::Receiver<Call<T>>);
 pub struct Stopped;
 
 /// Creates a connected sender and receiver of calls.
-#[must_use]
 pub fn local_calls<T>() -> (LocalCaller<T>, LocalCalls<T>) {
     let (sender, receiver) = mpsc::channel(MAX_QUEUED_CALLS);
     (LocalCaller(sender), LocalCalls(receiver))
@@ -32,9 +31,8 @@ impl<T> Clone for LocalCaller<T> {
 }
 
 impl<T: 'static> LocalCaller<T> {
-    /// Runs `ask` on the thread of the state and returns its result. Waits while 64 calls are
-    /// queued, and until [`LocalCalls::answer`] runs. `ask` must be short, since it blocks that
-    /// thread.
+    /// Runs `ask` on the state's thread and returns its result. Waits while 64 calls are queued,
+    /// and until [`LocalCalls::answer`] runs. `ask` must be short: it blocks that thread.
     ///
     /// # Errors
     /// If the receiver is dropped first. `ask` may have run.

@@ -31,7 +31,6 @@ pub struct ServerStatus {
 
 impl ServerStatus {
     /// Returns the status of a server that starts now.
-    #[must_use]
     pub fn new(common: &Common, role: Role, health: Health, discovery: Rc<Discovery>) -> Self {
         let (id, stale_after) = (common.id.clone(), common.discovery.stale_after());
         Self { id, role, started_ms: millis(unix_time()), stale_after, health, discovery }
@@ -39,7 +38,6 @@ impl ServerStatus {
 
     /// Returns the current report. The fields that depend on the role are 0 or empty: the caller
     /// adds clients, messages, suspects and the like.
-    #[must_use]
     pub fn report(&self) -> Server {
         let (view, age) = (self.discovery.view(), self.discovery.age());
         Server {

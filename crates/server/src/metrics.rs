@@ -44,8 +44,7 @@ label! { pub(crate) enum SecretLoad = "result" { Used = "used", Unusable = "unus
 // Result of reading another changed file: in use now, or unreadable or invalid.
 label! { pub(crate) enum FileReload = "result" { Ok = "ok", Failed = "failed" } }
 label! {
-    /// Label for the [`TrunkCloseReason`](crate::trunk::TrunkCloseReason) of the same name; `Local`
-    /// is `ClosedLocally`.
+    /// A [`TrunkCloseReason`](crate::trunk::TrunkCloseReason) as label; `Local` is `ClosedLocally`.
     pub(crate) enum TrunkCloseLabel = "reason" {
         Closed = "closed", Silent = "silent", Failed = "failed", ProtocolError = "protocol_error", Local = "local",
     }

@@ -1,6 +1,5 @@
 //! Detection of process pauses: the process was stopped or starved, or its machine suspended.
-//! [`since_boot`] is the clock. The shells of edges and nodes call [`PauseDetector::beat`] at every
-//! turn.
+//! [`since_boot`] is the clock. Shells of edges and nodes call [`PauseDetector::beat`] each turn.
 
 use std::time::Duration;
 
@@ -12,7 +11,6 @@ pub struct PauseDetector(Duration);
 
 impl PauseDetector {
     /// Creates a detector for a process that runs now. `now` is a time of [`since_boot`].
-    #[must_use]
     pub fn new(now: Duration) -> Self {
         Self(now)
     }
@@ -27,7 +25,6 @@ impl PauseDetector {
 
 /// Returns the time since the machine booted. It includes suspension, unlike `Instant` on Linux.
 #[cfg(target_os = "linux")]
-#[must_use]
 pub fn since_boot() -> Duration {
     use nix::time::{ClockId, clock_gettime};
     // Fails only on kernels without this clock, before 2.6.39.
@@ -36,7 +33,6 @@ pub fn since_boot() -> Duration {
 
 /// Returns the time since its first call, a substitute for the time since boot.
 #[cfg(not(target_os = "linux"))]
-#[must_use]
 pub fn since_boot() -> Duration {
     static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     START.get_or_init(std::time::Instant::now).elapsed()

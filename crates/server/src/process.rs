@@ -40,7 +40,6 @@ pub(crate) fn publish() {
 }
 
 /// Returns the user and system CPU time of this process since its start; `None` if unavailable.
-#[must_use]
 pub fn cpu() -> Option<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     Some(duration(usage.user_time()) + duration(usage.system_time()))
@@ -52,7 +51,6 @@ fn duration(time: TimeVal) -> Duration {
 }
 
 /// Returns the resident memory of this process in bytes; `None` if `/proc` does not report it.
-#[must_use]
 pub fn resident_bytes() -> Option<u64> {
     parse_resident(&fs::read_to_string("/proc/self/status").ok()?)
 }
@@ -65,8 +63,7 @@ fn parse_resident(status: &str) -> Option<u64> {
 
 fn open_descriptors() -> Option<u64> {
     const DIRECTORY: &str = "/proc/self/fd";
-    // Newer kernels report the count as the directory's size. Listing ten thousand sockets would
-    // delay the data plane.
+    // Newer kernels report the count as the directory's size: no long list delays the data plane.
     match fs::metadata(DIRECTORY).ok()?.len() {
         0 => Some(fs::read_dir(DIRECTORY).ok()?.count() as u64),
         count => Some(count),

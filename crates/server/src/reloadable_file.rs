@@ -65,8 +65,7 @@ impl ReloadableFile {
         }
     }
 
-    /// Waits for a change, logs it, and returns the parsed content; `None` if it is unreadable or
-    /// `parse` fails.
+    /// Waits for a change and logs it. Reads and parses the content; `None` if that fails.
     pub(crate) async fn changed<T, E: Display>(&mut self, parse: impl Fn(&[u8]) -> Result<T, E>) -> Option<T> {
         // The file may have changed since it was opened, so the first check is due at once.
         let read = loop {

@@ -38,21 +38,18 @@ impl Secret {
         Ok(Self { bearer })
     }
 
-    /// Returns `true` if `candidate` is this secret. For equal lengths the time of the comparison
-    /// does not depend on the content.
+    /// Returns `true` if `candidate` is this secret, for equal lengths in constant time.
     #[must_use]
     pub fn matches(&self, candidate: &[u8]) -> bool {
         self.as_bytes().ct_eq(candidate).into()
     }
 
     /// Returns the secret itself, for use as a key.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bearer.as_bytes()[SCHEME.len()..]
     }
 
     /// Returns the value of an `Authorization` header: `Bearer <secret>`, marked as sensitive.
-    #[must_use]
     pub fn bearer(&self) -> HeaderValue {
         self.bearer.clone()
     }
@@ -84,7 +81,6 @@ impl HashSeed {
     }
 
     /// Returns the number.
-    #[must_use]
     pub fn get(self) -> u64 {
         self.0
     }

@@ -1,8 +1,7 @@
 //! The mesh's secrets: the one that a server sends, and a second one that it accepts too.
 //! A change takes three steps, each on all servers before the next. First, add the new secret as
 //! the second line of the file. Then swap the lines. Then remove the old one. At each moment every
-//! server accepts the secret of any other. `config` reads the file, and the servers' `run` follows
-//! it.
+//! server accepts the secret of any other. `config` reads the file; the servers' `run` follows it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,19 +39,16 @@ impl Secrets {
     }
 
     /// Returns the first secret of the file, which this server sends to others and signs with.
-    #[must_use]
     pub fn primary(&self) -> Secret {
         self.current.borrow()[0].clone()
     }
 
     /// Returns the one or two accepted secrets, the primary one first.
-    #[must_use]
     pub fn accepted(&self) -> Arc<[Secret]> {
         self.current.borrow().clone()
     }
 
-    /// Returns `true` if the headers hold an accepted secret as bearer token. Compares each in
-    /// constant time.
+    /// Returns `true` if the bearer token is an accepted secret. Compares each in constant time.
     #[must_use]
     pub fn authorize(&self, headers: &HeaderMap) -> bool {
         self.current.borrow().iter().fold(false, |authorized, secret| authorized | auth::authorized(headers, secret))

@@ -95,8 +95,7 @@ impl ServerClient {
         answer.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.answer_timeout)))
     }
 
-    /// Requests JSON from one server. Fails also for a status other than 200, or JSON of another
-    /// shape.
+    /// Requests JSON of one server. Fails also for a status except 200, or JSON of another shape.
     async fn request_json<T: DeserializeOwned>(
         &self,
         server: &Member,
@@ -111,14 +110,12 @@ impl ServerClient {
     }
 
     /// Returns the deadline of requests to several servers that start now: in 5 s.
-    #[must_use]
     pub fn deadline() -> Instant {
         Instant::now() + TOTAL_TIMEOUT
     }
 
-    /// Requests JSON from several servers, at most 16 at a time and until `deadline`. A server that
-    /// fails, answers with a status other than 200 or in another shape, or has not answered by
-    /// then, is in [`Answers::missing`].
+    /// Requests JSON from several servers, at most 16 at a time and until `deadline`. A server
+    /// without such an answer of status 200 by then is in [`Answers::missing`].
     pub async fn request_all<T: DeserializeOwned>(
         &self,
         deadline: Instant,

@@ -19,13 +19,11 @@ use crate::process;
 const DELAY_INTERVAL: Duration = Duration::from_millis(250);
 /// Most verbose level of the `log` crate.
 ///
-/// At trace level tungstenite logs whole frames and requests, with their tokens, secrets and
-/// session descriptions.
+/// At trace level tungstenite logs whole frames and requests, with tokens, secrets and payloads.
 const DEEPEST_OF_LIBRARIES: log::LevelFilter = log::LevelFilter::Debug;
 
-/// Default filter for libraries. The Kubernetes client logs an error per failed request while the
-/// API server is unreachable; discovery reports that once. HTTP and WebSocket libraries log each
-/// request.
+/// Default filter for libraries. The Kubernetes client logs each failed request while the API is
+/// unreachable; discovery reports that once. HTTP and WebSocket libraries log each request.
 const QUIET: &str = "kube_client=off,hyper=info,hyper_util=info,reqwest=info,tungstenite=info,tokio_tungstenite=info,tower=info,rustls=info";
 
 /// Starts logs of this process to standard error, and the metrics of every server at 0. `filter` is
@@ -59,7 +57,6 @@ pub fn publish_on_scrape(publish: impl Fn() + 'static) {
 }
 
 /// Returns the `/metrics` page of this thread, in Prometheus' text format.
-#[must_use]
 pub(crate) fn page() -> String {
     process::publish();
     PUBLISHERS.with_borrow(|publishers| publishers.iter().for_each(|publish| publish()));

@@ -1,5 +1,4 @@
-//! A listener that runs out of descriptors. In a file of its own: it lowers the limit of the whole
-//! process.
+//! A listener that runs out of descriptors, in its own file: it lowers the limit of the process.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

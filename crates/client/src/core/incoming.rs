@@ -9,7 +9,7 @@ use signaling_protocol::server::IceServer;
 
 use super::Ms;
 use super::request::present;
-use crate::event::{Broadcast, DepartedMember, Event, Joined, Member, Signal, Welcome};
+use crate::event::{Broadcast, DepartedMember, Event, Member, Signal, Welcome};
 use crate::outcome::Refusal;
 
 /// A message of the server. `id` is the number of a request of this client.
@@ -37,13 +37,10 @@ struct Kind<'a> {
     kind: Cow<'a, str>,
 }
 
-/// Fields of all messages of known types.
+/// Fields of all messages of known types, without those of `Welcome` and `Joined`.
 #[derive(Deserialize)]
 struct Fields {
-    client_id: Option<String>,
     resume: Option<String>,
-    resumed: Option<bool>,
-    max_message_bytes: Option<usize>,
     ice_servers: Option<Vec<IceServer>>,
     node: Option<String>,
     from: Option<String>,
@@ -58,11 +55,6 @@ struct Fields {
     retry_after_ms: Option<Ms>,
     room: Option<String>,
     version: Option<u64>,
-    capacity: Option<u64>,
-    count: Option<u64>,
-    members: Option<Vec<Member>>,
-    more: Option<bool>,
-    after: Option<String>,
     ahead: Option<u64>,
     queue_length: Option<u64>,
     joined: Option<Vec<Member>>,
@@ -72,18 +64,9 @@ struct Fields {
 
 /// Parses one message. Returns `None` if it is malformed or a field is missing.
 pub(crate) fn parse(text: &str) -> Option<Incoming> {
-    let Kind { kind } = serde_json::from_str(text).ok()?;
+    let Kind { kind } = read(text)?;
     let into_message: fn(Fields) -> Option<Incoming> = match &*kind {
-        "welcome" => |it| {
-            let welcome = Welcome {
-                client_id: it.client_id?,
-                resumed: it.resumed?,
-                max_message_bytes: it.max_message_bytes?,
-                ice_servers: it.ice_servers.unwrap_or_default(),
-                node: it.node,
-            };
-            Some(Incoming::Welcome(welcome, it.resume?))
-        },
+        "welcome" => return Some(Incoming::Welcome(read(text)?, read::<Fields>(text)?.resume?)),
         "ack" => |it| Some(Incoming::Ack { id: it.id?, members: it.delivered }),
         "error" => |it| {
             let (message, retry_after) = (it.message.unwrap_or_default(), it.retry_after_ms.map(Duration::from_millis));
@@ -98,17 +81,7 @@ pub(crate) fn parse(text: &str) -> Option<Incoming> {
             let broadcast = Broadcast { room: it.room?, from: it.from?, data: it.data?, id: it.id };
             Some(Incoming::Message(Event::Broadcast(broadcast), it.n.zip(it.m)))
         },
-        "joined" => |it| {
-            Some(Incoming::Event(Event::Joined(Joined {
-                room: it.room?,
-                version: it.version?,
-                capacity: it.capacity,
-                count: it.count?,
-                members: it.members?,
-                more: it.more?,
-                after: it.after,
-            })))
-        },
+        "joined" => return Some(Incoming::Event(Event::Joined(read(text)?))),
         "waiting" => |it| {
             let (ahead, queue_length) = (it.ahead?, it.queue_length?);
             Some(Incoming::Event(Event::Waiting { room: it.room?, ahead, queue_length }))
@@ -123,5 +96,9 @@ pub(crate) fn parse(text: &str) -> Option<Incoming> {
         // Fields of later types may have other forms.
         _ => return Some(Incoming::Ignored),
     };
-    into_message(serde_json::from_str(text).ok()?)
+    into_message(read(text)?)
+}
+
+fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+    serde_json::from_str(text).ok()
 }

@@ -1,6 +1,5 @@
 //! Decisions of the client. Nothing here awaits, reads a clock or draws a random number. Each input
-//! has a [`Moment`], outputs are [`Effect`]s, and [`Core::deadline`] returns when [`Core::tick`] is
-//! due.
+//! has a [`Moment`], outputs are [`Effect`]s, and [`Core::deadline`] is when [`Core::tick`] is due.
 //!
 //! | module | responsibility |
 //! |---|---|
@@ -205,8 +204,7 @@ impl Core {
         }
     }
 
-    /// Handles a failed callback. A failed renewal is retried later, with the old token still in
-    /// use.
+    /// Handles a failed callback. A failed renewal is retried later, with the old token in use.
     pub(crate) fn token_failed(&mut self, at: Moment) {
         if let Phase::Fetching { .. } = self.phase {
             self.lost(at, Ending::Fault(Fault::NoToken));
@@ -247,8 +245,7 @@ impl Core {
         }
     }
 
-    /// Handles a network change: shortens a wait that the server did not ask for, or pings an open
-    /// socket.
+    /// Handles a network change: shortens a wait unless the server asked for it, or pings.
     pub(crate) fn network_changed(&mut self, at: Moment) {
         match &mut self.phase {
             Phase::Waiting { until, can_be_shortened: true, why } => {

@@ -28,8 +28,7 @@ impl Core {
         }
     }
 
-    /// Drops the socket after a protocol error. Other messages may be lost too, so the mesh has to
-    /// retransmit them.
+    /// Drops the socket after a protocol error: the mesh retransmits messages that may be lost too.
     pub(crate) fn protocol_error(&mut self, at: Moment) {
         if let Phase::Connecting { .. } | Phase::Connected(_) = self.phase {
             self.give_up(at, Fault::ProtocolError);

@@ -181,8 +181,7 @@ impl Requests {
         *self = Self { last_ticket, ..Self::new(self.limits) };
     }
 
-    /// Returns the next number, the sent requests without an answer, and the queued ones except
-    /// rejoins.
+    /// Returns the next number, the unanswered requests, and the queued ones except rejoins.
     pub(crate) fn save(&self) -> (u64, Vec<SavedRequest>, Vec<Box<RawValue>>) {
         let sent =
             self.sent.iter().filter_map(|entry| Some(SavedRequest { id: entry.id, request: entry.request.save()? }));

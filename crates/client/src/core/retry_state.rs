@@ -23,8 +23,7 @@ impl Default for RetryState {
 
 impl RetryState {
     /// Records a loss and returns the maximum wait before the next attempt. It doubles with each
-    /// attempt, up to twice the time since the first loss: several short waits in a short outage
-    /// must not lead to a long one.
+    /// attempt, up to twice the time since the first loss: a short outage must cause no long wait.
     pub(super) fn next_max_wait(&mut self, now: Ms) -> Ms {
         if self.backoff.is_fresh() {
             self.since = now;

@@ -23,8 +23,7 @@ impl Rooms {
         names.len() < MAX_ROOMS || names.contains(room)
     }
 
-    /// Adds a room, or replaces the data that the client shows there. `None` keeps the present
-    /// data, as the mesh does.
+    /// Adds a room, or replaces its shown data. `None` keeps the present data, as the mesh does.
     pub(crate) fn enter(&mut self, room: &str, data: Option<Box<RawValue>>) {
         match self.rooms.iter_mut().find(|kept| kept.room == room) {
             Some(kept) => kept.data = data.or_else(|| kept.data.take()),

@@ -37,8 +37,7 @@ impl Tokens {
         self.current = Some(Current { text: token.text, renew_at, attempts: 0 });
     }
 
-    /// Drops a token due for renewal. Returns `true` if the callback must provide one before an
-    /// attempt.
+    /// Drops a token due for renewal. Returns `true` if an attempt needs one from the callback.
     pub(super) fn is_missing(&mut self, now: Ms) -> bool {
         if self.renew_at().is_some_and(|at| at <= now) {
             self.current = None;

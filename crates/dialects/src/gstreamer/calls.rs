@@ -46,8 +46,7 @@ impl GStreamer {
         format!("Peer {peer} has too many sessions")
     }
 
-    /// Returns an open session and its id, by the id in a client's message. Without one the message
-    /// is ignored.
+    /// Returns an open session and its id, by that in a client message. Without one it is ignored.
     pub(super) fn open_session(&self, id: &str) -> Result<(Uuid, Session), Refusal> {
         let open =
             |id: Uuid| self.sessions.by_id.get(&id).filter(|session| session.is_open()).map(|session| (id, *session));

@@ -36,8 +36,7 @@ fn optional_text<'a>(message: &Object<'a>, field: &str) -> Result<&'a str, Ignor
 }
 
 impl GStreamer {
-    /// Handles a message of the client. One without effect is counted as ignored, or answered by an
-    /// error.
+    /// Handles a client's message. One without effect counts as ignored, or gets an error.
     pub(super) fn client(&mut self, now: Instant, text: &[u8], out: &mut Out) {
         match self.handle(now, text, out) {
             Err(Refusal::Ignored(reason)) => return out.ignore(reason),

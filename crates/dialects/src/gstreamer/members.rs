@@ -1,5 +1,4 @@
-//! Members of the client's room, as far as their number and size allow. `room` updates them, and
-//! `client` lists them.
+//! Members of a client's room, bounded by number and size. `room` updates and `client` lists them.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +9,7 @@ use uuid::Uuid;
 
 /// Maximum size of all members, in bytes: a list of them must fit in a client's output.
 const MAX_BYTES: usize = 256 * 1024;
-/// Size up to which members that are neither producer nor consumer are added. The rest is for
-/// producers and consumers.
+/// Size up to which other members are added; the rest is for producers and consumers.
 const MAX_OTHER_BYTES: usize = MAX_BYTES / 2;
 /// Size of a member beside its `meta`, in a list and in memory.
 const MEMBER_BYTES: usize = 128;
@@ -53,8 +51,7 @@ impl Members {
         self.is_partial = true;
     }
 
-    /// Ends a snapshot behind its last page. Removes the members that it does not list, and returns
-    /// each with its last status.
+    /// Ends a snapshot. Removes members that it does not list; returns each with its last status.
     pub(super) fn end_snapshot(&mut self) -> Vec<(Uuid, Status)> {
         self.is_partial = false;
         self.remove_if(|known| !known.is_listed)

@@ -1,7 +1,6 @@
 //! `GStreamer`'s webrtcsink, webrtcsrc and gstwebrtc-api: the upgrade request and the translator.
 //!
-//! Each path is a room. A client enters it before it is welcomed, so that it can list and call the
-//! other members at once.
+//! Each path is a room, entered before the welcome, so that a client can call members at once.
 
 mod calls;
 mod client;

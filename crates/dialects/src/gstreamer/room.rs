@@ -1,5 +1,4 @@
-//! The client's seat in its room, its welcome, and the other members. The parent module passes
-//! answers and changes of the mesh.
+//! The client's seat in its room, its welcome, and the other members, as the parent module reports.
 
 use std::time::Instant;
 
@@ -17,8 +16,7 @@ use crate::{Dialect, name};
 use uuid::Uuid;
 
 impl GStreamer {
-    /// Enters the room with a status, or changes the status there. Returns `false` if too many
-    /// requests have no outcome.
+    /// Enters the room or changes the status. Returns `false` if too many requests have no outcome.
     pub(super) fn enter(&mut self, now: Instant, status: Status, out: &mut Out) -> bool {
         let is_sent = self.requests.push(now, &self.room, RequestKind::Join(Some(&status.to_data())), out);
         if is_sent {
@@ -27,8 +25,7 @@ impl GStreamer {
         is_sent
     }
 
-    /// Handles the success of a request. A `join` makes its status the present one. No effect for a
-    /// signal.
+    /// Handles a request's success: a `join` makes its status the present one, a signal nothing.
     pub(super) fn accepted(&mut self, now: Instant, id: u64, out: &mut Out) {
         if self.requests.finish(now, id, out).is_none() {
             return;

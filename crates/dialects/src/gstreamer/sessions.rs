@@ -81,8 +81,7 @@ impl Sessions {
         self.by_id.len() >= MAX_SESSIONS
     }
 
-    /// Opens a session that the client has asked for. Returns `false` if it waits for no answer of
-    /// this peer with this id.
+    /// Opens a session that the client asked for. Returns `false` unless it waits for this answer.
     pub(super) fn open(&mut self, id: Uuid, partner: Uuid, part: Part) -> bool {
         let asked = self.by_id.get_mut(&id).filter(|session| session.partner == partner && !session.is_open());
         let Some(session) = asked else { return false };

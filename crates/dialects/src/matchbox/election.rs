@@ -32,8 +32,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Request that an election needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Join the queue room again with this claim. With a firm one the client is a member of the
-    /// group.
+    /// Join the queue room again with this claim. With a firm one the client is in the group.
     Claim(Claim),
     /// Join the room of this group.
     Enter(Uuid),

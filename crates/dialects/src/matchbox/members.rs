@@ -123,8 +123,7 @@ impl Matchbox {
         out.close = Some(if code == "forbidden" { FORBIDDEN } else { Close::TRY_AGAIN });
     }
 
-    /// Returns the members of a room, and `true` for the queue room. `None`: the client does not
-    /// need them.
+    /// Returns a room's members, and `true` for the queue room. `None`: the client needs none.
     pub(super) fn roster(&mut self, name: &str) -> Option<(&mut Roster, bool)> {
         if let Some(room) = self.room.as_mut().filter(|room| room.name == name) {
             return Some((&mut room.roster, false));

@@ -18,8 +18,7 @@ pub(super) enum Rooms {
 }
 
 impl Rooms {
-    /// Returns the rooms of a decoded path, with groups of this size, at least 1. `None`: without
-    /// groups.
+    /// Returns a decoded path's rooms, with groups of this size, at least 1. `None`: no groups.
     pub(super) fn new(path: &str, size: Option<u32>) -> Self {
         let Some(size) = size else { return Self::Single(name::internal(Dialect::Matchbox, &[path])) };
         // The mesh reads the size in the names, so only the path may be hashed.

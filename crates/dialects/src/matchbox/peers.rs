@@ -50,8 +50,7 @@ impl Peers {
         }
     }
 
-    /// Records a signal of a peer. Returns `false` if the client must not receive it: the peer has
-    /// left, or there are 4,096.
+    /// Records a peer's signal. Returns `false` to withhold it: the peer left, or there are 4,096.
     pub(super) fn hear(&mut self, peer: Uuid) -> bool {
         let may = self.has_room_for(peer);
         if may {

@@ -97,8 +97,7 @@ impl Roster {
         *self = Self::new(self.own);
     }
 
-    /// Adds the next page. Returns its last member if the page behind it is needed. `None`: the
-    /// list is complete.
+    /// Adds the next page. Returns its last member if one more is needed. `None`: it is the last.
     pub(super) fn page(&mut self, page: &[rooms::Member<'_>], more: bool) -> Option<Uuid> {
         let page: Vec<Member> = page.iter().filter_map(Member::read).collect();
         for member in &page {

@@ -16,8 +16,7 @@ const METHODS: &str = "GET,HEAD,PUT,PATCH,POST,DELETE";
 /// Path of the socket below the mount.
 const SOCKET: &str = "/peerjs";
 
-/// Returns the answer to a request below the mount. An upgrade of another path than `/peerjs` gets
-/// 400, other unknown requests 404.
+/// Returns the answer to a request below the mount. Unknown upgrades get 400, unknown requests 404.
 pub(crate) fn request(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
     if head.upgrade {
         return match head.path {

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use crate::json::{Object, quote};
 
-/// A message between translators. `subscription` is the number of a `subscribe` of the player, from
-/// 1, counted by its translator.
+/// A message between translators. `subscription`: the player's `subscribe`, counted from 1.
 #[derive(Debug)]
 pub(super) enum Envelope<'a> {
     /// Requests `Alive` from the holder of a streamer's id.

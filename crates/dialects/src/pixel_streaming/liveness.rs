@@ -1,5 +1,4 @@
-//! Proof that a streamer's socket is alive, for clients that claim its id. At most one Ping per
-//! second.
+//! Proof that a streamer's socket is alive, for clients that claim its id. At most 1 Ping/s.
 
 use std::time::{Duration, Instant};
 

@@ -58,8 +58,7 @@ impl Context<'_> {
         self.requests.list(self.now, room, after, self.out);
     }
 
-    /// Sends an envelope to another translator. The mesh holds it at most `ttl_ms` milliseconds for
-    /// an absent client; 0: not at all.
+    /// Sends a translator an envelope, which the mesh holds at most `ttl_ms` for an absent client.
     pub(super) fn send(&mut self, to: Peer, envelope: &Envelope<'_>, ttl_ms: u64) {
         let id = self.requests.next_id();
         self.out.requests.push(native::signal(id, &to.to_name(), &envelope.to_json(), ttl_ms));

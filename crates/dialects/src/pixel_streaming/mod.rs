@@ -1,5 +1,4 @@
-//! Unreal Pixel Streaming, protocol 1.3: upgrade requests, and the translator of a streamer, an SFU
-//! or a player.
+//! Unreal Pixel Streaming, protocol 1.3: upgrades, and the translator of a streamer, SFU or player.
 //!
 //! | room | members | data |
 //! |---|---|---|
@@ -54,8 +53,7 @@ enum Role {
     Sfu,
 }
 
-/// Returns the answer to a request. The first segment of the path is the role. 404 without a role,
-/// and for a plain request.
+/// Returns the answer to a request. The path begins with the role. 404 without it, or if plain.
 pub(crate) fn request(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let role = match head.path.strip_prefix('/').and_then(|path| path.split('/').next()) {
         Some("streamer") => Role::Streamer,

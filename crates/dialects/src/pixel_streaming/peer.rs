@@ -29,8 +29,7 @@ impl Peer {
         Self { number: u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> (u64::BITS - NUMBER_BITS), kind }
     }
 
-    /// Returns the client with a name in the mesh. `None`: the name is another dialect's, or no
-    /// client's.
+    /// Returns the client with a name in the mesh. `None`: it is another dialect's, or no client's.
     pub(super) fn of_name(client_id: &str) -> Option<Self> {
         let (_, number) = client_id.rsplit_once(':')?;
         let number = number.parse::<u64>().ok().filter(|number| *number >> NUMBER_BITS == 0)?;

@@ -55,8 +55,7 @@ impl Players {
         self.present.is_empty()
     }
 
-    /// Returns the accepted player or SFU with a `playerId`, and its subscription. `None`: there is
-    /// none.
+    /// Returns the accepted player or SFU with a `playerId`, and its subscription, or `None`.
     pub(super) fn get(&self, player_id: &str) -> Option<(Peer, u64)> {
         let number = player_number(player_id)?;
         let of_kind = |kind| Peer { number, kind };

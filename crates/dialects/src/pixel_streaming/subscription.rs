@@ -1,8 +1,7 @@
 //! The subscription of a player or SFU to a streamer.
 //!
 //! A subscription begins with a `join` of the streamer's room. The client's streamer is the newest
-//! one before its own position. Until the streamer's translator has decided, messages of the client
-//! and of the streamer wait.
+//! one before its own position. Until the streamer's translator decides, messages of both wait.
 
 use std::time::{Duration, Instant};
 
@@ -51,8 +50,7 @@ struct Attempt {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
-    /// The list of the room's members is not read up to the client itself. `newest`: the last
-    /// streamer in it so far.
+    /// The list of members is not read up to the client. `newest`: the last streamer in it so far.
     Find { newest: Option<Peer>, has_page: bool },
     /// This streamer has to decide.
     Wait { streamer: Peer },
@@ -119,8 +117,7 @@ impl Subscription {
             || self.current.as_ref().is_some_and(|current| current.room == room)
     }
 
-    /// Handles the first id in the list of all streamers. `None`: there are none, and the client is
-    /// closed if it waits for one.
+    /// Handles the first id of all streamers. `None`: there are none; closes a client that waits.
     pub(super) fn listed(&mut self, context: &mut Context<'_>, first: Option<&str>) {
         if !std::mem::take(&mut self.needs_list) {
             return;
@@ -220,8 +217,7 @@ impl Subscription {
         }
     }
 
-    /// Handles the success of the last `join` of a room. Without a list of members before it, the
-    /// client must reconnect.
+    /// Handles success of a room's last `join`. Without a list before it, the client reconnects.
     pub(super) fn done(&self, context: &mut Context<'_>, room: &str) {
         let lacks_page = |attempt: &Attempt| matches!(attempt.stage, Stage::Find { has_page: false, .. });
         if self.attempt.as_ref().is_some_and(|attempt| attempt.room == room && lacks_page(attempt)) {
@@ -311,8 +307,7 @@ impl Subscription {
         Progress::Decided
     }
 
-    /// Returns the time at which the client must reconnect, because its streamer does not decide.
-    /// `None`: no decision is needed.
+    /// Returns when the client must reconnect as its streamer does not decide. `None`: no need.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.attempt.as_ref().map(|attempt| attempt.since + MAX_WAIT)
     }

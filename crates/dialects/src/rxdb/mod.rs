@@ -34,8 +34,7 @@ const MAX_EARLY_OF_PEER: usize = 64;
 /// Time after which a held signal is dropped.
 const EARLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Room and sender of a held signal: no `joined` has listed the sender, and older clients would
-/// fail.
+/// Room and sender of a held signal: no `joined` lists the sender, and older clients would fail.
 #[derive(Debug)]
 struct Early {
     room: String,

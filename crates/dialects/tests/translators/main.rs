@@ -10,8 +10,7 @@ mod streaming;
 
 use signaling_dialects::{Answer, Dialect, Head, Input, Opening, Settings};
 
-/// Returns the answer to an upgrade request for `PATH?QUERY`, with bytes of this value as random
-/// ones.
+/// Returns the answer to an upgrade request for `PATH?QUERY`, with this value as random bytes.
 fn upgrade(dialect: Dialect, target: &str, random: u8) -> Answer {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let settings = Settings { pixelstreaming_max_players: Some(2), ..Settings::default() };

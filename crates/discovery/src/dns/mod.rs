@@ -10,8 +10,7 @@
 //! | A; AAAA where there is no A | IP address |
 //! | SRV | first label of the target: `node-0` of `node-0.nodes.example.com` |
 //!
-//! A record without a valid node is ignored. Of several addresses of one id the smallest counts, so
-//! that all servers agree.
+//! A record without a valid node is ignored. The smallest of an id's addresses counts: all agree.
 
 mod poller;
 mod query;
@@ -27,8 +26,7 @@ pub(crate) use poller::Poller;
 /// Settings of DNS queries. Servers use the defaults; tests use shorter times.
 #[derive(Debug, Clone)]
 pub struct DnsSettings {
-    /// DNS servers to query, by UDP alone. Empty: the system's servers (`/etc/resolv.conf`) and
-    /// search list.
+    /// DNS servers, by UDP alone. Empty: the servers and search list of `/etc/resolv.conf`.
     pub servers: Vec<SocketAddr>,
     /// Time limit for an answer, including retries.
     pub answer_timeout: Duration,

@@ -69,8 +69,7 @@ impl Poller {
         }
     }
 
-    /// Logs only a new maximum of ignored records, since successive answers may differ in their
-    /// faults.
+    /// Logs only a new maximum of ignored records, since answers may differ in their faults.
     fn warn_of_ignored(&mut self, records: &[String]) {
         if let Some(first) = records.first().filter(|_| records.len() > self.ignored) {
             self.ignored = records.len();

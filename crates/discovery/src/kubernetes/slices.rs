@@ -65,8 +65,7 @@ impl Slices {
         self.contents.values().map(|content| content.ignored).sum()
     }
 
-    /// Returns the servers of all slices, each once, sorted by id. Of several pods of one name the
-    /// one with the best status counts.
+    /// Returns the servers of all slices, sorted by id. Of pods of a name the best status counts.
     pub(super) fn observations(&self) -> Vec<Observation> {
         let mut pods: BTreeMap<(&NodeId, &str), Appearance> = BTreeMap::new();
         for appearance in self.contents.values().flat_map(|content| &content.appearances) {

@@ -62,8 +62,7 @@ impl Cluster {
         self.shown.lock().unwrap().clone()
     }
 
-    /// Follows these pods in one slice of a simulated API. Waits until the view has them and the
-    /// watch works.
+    /// Follows pods in a slice of a simulated API until the view has them and the watch works.
     pub(crate) async fn of(pods: &[&str]) -> Self {
         let api = ApiServer::start().await;
         api.put(&slice("one", pods));

@@ -34,8 +34,7 @@ const SIGNAL: TokenRefusal = TokenRefusal::Claim("`signal` must be \"any\" or \"
 const RATE_CLASS: TokenRefusal = TokenRefusal::Claim("`rate_class` must be a name of A-Z a-z 0-9 . _ ~ : @ -");
 
 impl Claims {
-    /// Converts `rooms` and `signal` into the grant for nodes. A claim that is absent or `null`
-    /// becomes `None`.
+    /// Converts `rooms` and `signal` into the grant for nodes; absent or `null` claims into `None`.
     ///
     /// # Errors
     /// [`TokenRefusal::Claim`] if `rooms` or `signal` has an invalid value.

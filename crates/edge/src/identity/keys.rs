@@ -1,5 +1,4 @@
-//! Token keys from a file: a secret, a public key as PEM, or a set of either as JWKS (RFC 7517).
-//! `tokens` verifies with them.
+//! Token keys from a file, for `tokens`: a secret, a public key (PEM), or a set as JWKS (RFC 7517).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,10 +1,9 @@
 //! Authentication of clients: tokens (JWT, RFC 7519) with identity and rights, and allowed origins.
 //!
-//! Only the edge that holds the client's socket verifies its token; nodes receive the resulting
-//! grant. `tokens` reads the header, selects candidate keys (`keys`), and verifies the signature
-//! and the registered claims. It uses the `jsonwebtoken` crate with *ring* (`provider`). `claims`
-//! converts the other claims into a grant. `refusal` lists the reasons of refusals. The core
-//! rejects tokens of kicked clients.
+//! Only the edge that holds the client's socket verifies its token; nodes receive its grant.
+//! `tokens` reads the header, selects candidate keys (`keys`), and verifies signature and
+//! registered claims. It uses `jsonwebtoken` with *ring* (`provider`). `claims` converts the other
+//! claims into a grant. `refusal` lists the refusals. The core rejects tokens of kicked clients.
 
 mod args;
 mod claims;

@@ -1,5 +1,4 @@
-//! Cryptography for `jsonwebtoken` with *ring*, which TLS uses too. It only verifies signatures.
-//! `tokens` installs it.
+//! Signature checks of `jsonwebtoken` by *ring*, which TLS uses too. `tokens` installs them.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind, new_error};

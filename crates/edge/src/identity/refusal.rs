@@ -35,8 +35,7 @@ pub enum TokenRefusal {
     /// It has another issuer.
     #[error("the token has another issuer (`iss`)")]
     Issuer,
-    /// It was not issued after the latest kick of its client or subject. A token without `iat`
-    /// counts as the oldest.
+    /// Not issued after the latest kick of its client or subject. Without `iat` it is the oldest.
     #[error("the client was kicked after the token was issued; connect with a new one")]
     Kicked,
     /// Its `sub` is not the expected one, which is the client id for the native protocol.

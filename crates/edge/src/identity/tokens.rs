@@ -92,8 +92,7 @@ impl Tokens {
     }
 
     /// Verifies a token, whose `sub` must be `subject`; `None`: any. Returns its rights and times,
-    /// with the end at `exp` plus the clock tolerance. Its subject is `None` if `sub` is no valid
-    /// client id.
+    /// ending at `exp` plus the clock tolerance. Its subject is `None` if `sub` is no client id.
     ///
     /// # Errors
     /// Returns the defect; without a token [`TokenRefusal::Missing`]. The signature is checked

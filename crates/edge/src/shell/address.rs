@@ -19,8 +19,7 @@ const PROXY_FRONT: usize = SIGNATURE.len() + 4;
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const ONLY_ADDRESSES: ParseConfig = ParseConfig { include_tlvs: false, allow_v1: false, allow_v2: true };
 
-/// Source of clients' addresses, with the networks of trusted proxies. Other peers have the address
-/// of their socket.
+/// Source of clients' addresses, with networks of trusted proxies. Other peers have their socket's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ClientAddresses {
     /// The remote end of the socket.
@@ -120,8 +119,7 @@ fn length_of(front: &[u8]) -> Option<usize> {
     Some(usize::from(u16::from_be_bytes([*rest.get(2)?, *rest.get(3)?])))
 }
 
-/// Returns the source address of a whole PROXY header. It is the proxy's own for a `LOCAL` header,
-/// and for a client of a Unix socket.
+/// Returns the source of a whole PROXY header: the proxy's own for `LOCAL` and for Unix sockets.
 fn source_of(header: &[u8], proxy: SocketAddr) -> Option<SocketAddr> {
     let (header, _) = ProxyHeader::parse(header, ONLY_ADDRESSES).ok()?;
     Some(header.proxied_address().map_or(proxy, |address| canonical(address.source)))

@@ -65,8 +65,7 @@ fn each_second(rate: u32) -> Rate {
     Rate { per_second: rate.max(1), burst: rate.max(1) }
 }
 
-/// Returns the network that address limits count: for IPv6 the /64, the least that one subscriber
-/// or machine gets (RFC 6177).
+/// Returns the network that limits count: for IPv6 the /64, the least of a subscriber (RFC 6177).
 pub(super) fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -87,9 +86,8 @@ impl Admission {
         self.sockets
     }
 
-    /// Counts a request of this address. It runs before the token check, because a signature costs
-    /// more than all other work here. Fails if the edge or the address has its maximum of clients,
-    /// or the address exceeds its rate.
+    /// Counts a request of this address. It precedes the token check, since a signature costs more
+    /// than the rest. Fails at the maximum of edge or address, or above its rate.
     pub(super) fn admit_request(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
         let address = network(address);
         self.check_room(address)?;
@@ -156,8 +154,7 @@ pub(super) struct AdmittedClient {
 }
 
 impl AdmittedClient {
-    /// Admits a verified client. Fails if the edge or the address has its maximum of clients, or
-    /// the edge exceeds its rate.
+    /// Admits a verified client. Fails at the maximum of edge or address, or above the edge's rate.
     pub(super) fn new(admission: &Rc<RefCell<Admission>>, now: Instant, address: IpAddr) -> Result<Rc<Self>, TooMany> {
         admission.borrow_mut().admit_client(now, address)?;
         Ok(Rc::new(Self { admission: Rc::clone(admission), address }))

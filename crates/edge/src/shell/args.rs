@@ -176,8 +176,7 @@ impl EdgeArgs {
     }
 }
 
-/// Returns a rate with a burst of `seconds`, at least `least` units; `None` for a rate of 0, which
-/// sets no limit.
+/// Returns a rate with a burst of `seconds`, at least `least` units; `None` for 0: no limit.
 fn with_burst(per_second: u32, seconds: u32, least: u32) -> Option<Rate> {
     (per_second > 0).then(|| Rate { per_second, burst: per_second.saturating_mul(seconds).max(least) })
 }

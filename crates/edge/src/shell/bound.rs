@@ -8,8 +8,7 @@ use super::metrics::METRICS;
 
 /// Bytes of the process before the first client, with the buffers that all clients share.
 const FIXED: usize = 32 * 1024 * 1024;
-/// Bytes of an idle client: its session, its table entries, and the few senders that are remembered
-/// even while memory is scarce.
+/// Bytes of an idle client: session, table entries, and few senders kept while memory is scarce.
 const SOCKET: usize = 4 * 1024;
 /// Bytes of TLS per connection: the session, and its buffers while a record is sent or received.
 const TLS: usize = 40 * 1024;
@@ -18,8 +17,7 @@ const HANDSHAKE: usize = 12 * 1024;
 /// Factor for client data: it is copied while it is sent to a node, and buffers grow by doubling.
 const COPIES: usize = 2;
 
-/// Maximum memory of a server's clients and of the process without clients, in bytes. Kernel socket
-/// buffers are not counted.
+/// Maximum memory of a server with its clients, in bytes, without socket buffers of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryBound {
     /// Number of client sockets: the limit, lowered for the descriptors by [`EdgeConfig::within`].
@@ -35,7 +33,6 @@ pub struct MemoryBound {
 
 impl MemoryBound {
     /// Computes the bound of these settings.
-    #[must_use]
     pub fn of(config: &EdgeConfig) -> Self {
         let (sockets, handshakes) = (config.admission.sockets, config.handshakes.min(config.connections));
         let tls = if config.tls.is_some() { TLS } else { 0 };
@@ -63,7 +60,6 @@ impl MemoryBound {
     }
 
     /// Returns the sum of all parts and of the process without clients, in bytes.
-    #[must_use]
     pub fn total(&self) -> usize {
         let parts = [FIXED, self.for_sockets, self.for_handshakes, self.for_buffers];
         parts.into_iter().fold(0, usize::saturating_add)

@@ -16,8 +16,7 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// Maximum ciphertext of one read. Read buffers hold its plaintext and the rest of the previous
-/// read.
+/// Maximum ciphertext of one read. Read buffers hold its plaintext and the rest of the last read.
 const CIPHERTEXT_BYTES: usize = 16 * 1024;
 /// Maximum plaintext of one write: one TLS record.
 const RECORD_BYTES: usize = 16 * 1024;
@@ -42,8 +41,7 @@ pub(super) struct ReadResult {
     pub(super) read_again: bool,
 }
 
-/// Recovers the socket after an upgrade, with the bytes that followed the request head. Fails for a
-/// connection other than TCP or TLS.
+/// Recovers an upgraded TCP or TLS socket, with the bytes after the request head. Fails for others.
 pub(super) fn recover(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), UpgradeError> {
     match upgraded_from::<TcpStream>(upgraded) {
         Ok((tcp, early)) => Ok((Socket { tcp: TaskStream(tcp), tls: None }, early)),
@@ -97,14 +95,12 @@ impl PolledSocket {
         Ok(Socket { tcp: TaskStream(TcpStream::from_std(tcp.into())?), tls })
     }
 
-    /// Reads once. `buffer` must have at least 32 KiB, room for two TLS records. In a smaller one
-    /// input may remain without an event. `WouldBlock` means that there is no input. Any other
-    /// error ends the connection.
+    /// Reads once. `buffer` must have at least 32 KiB, for two TLS records. In less, input may
+    /// remain without an event. `WouldBlock`: no input. Any other error ends the connection.
     pub(super) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<ReadResult> {
         let Self { tcp, tls } = self;
         match tls {
-            // The kernel returns all its input if the buffer is larger; later input causes an
-            // event.
+            // A larger buffer takes all input of the kernel; later input causes an event.
             None => tcp.read(buffer).map(|bytes| ReadResult { bytes, read_again: bytes == buffer.len() }),
             Some(tls) => read_tls(tls, tcp, buffer),
         }
@@ -122,8 +118,7 @@ impl<S: io::Write> Socket<S> {
     /// nothing was accepted. Any other error ends the connection.
     ///
     /// Under TLS at most 16 KiB are accepted. Some may remain here: see
-    /// [`PolledSocket::has_unsent_ciphertext`]. A call without bytes only writes the remaining
-    /// ones.
+    /// [`PolledSocket::has_unsent_ciphertext`]. A call without bytes writes the rest.
     pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.tcp.write(bytes) };
         flush(tls, &mut self.tcp)?;

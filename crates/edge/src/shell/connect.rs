@@ -194,7 +194,6 @@ pub(super) fn refused(status: StatusCode, code: &str, message: &str, retry_after
 }
 
 /// Creates a refusal with status 503, this error code and text, and a retry after 1 s.
-#[must_use]
 pub fn unavailable(code: &str, message: &str) -> Refusal {
     refused(StatusCode::SERVICE_UNAVAILABLE, code, message, Some(RETRY_AFTER_MS))
 }

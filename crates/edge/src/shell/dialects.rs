@@ -1,6 +1,5 @@
 //! Requests below the mounts of dialects: plain answers, refusals, and upgrades with a translator.
-//! A mount is the first part of the paths of one dialect. The shell calls it per request. `connect`
-//! opens the sessions.
+//! A mount is the first part of a dialect's paths. The shell calls it; `connect` opens sessions.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -33,8 +32,7 @@ pub struct DialectConfig {
 }
 
 impl DialectConfig {
-    /// Returns the dialect whose mount contains a path, and the path below the mount. `None`: no
-    /// mounted dialect has the path.
+    /// Returns the dialect whose mount contains a path, and the path below it, if one is mounted.
     pub(super) fn of_path<'a>(&self, path: &'a str) -> Option<(Dialect, &'a str)> {
         Dialect::of_path(path).filter(|(dialect, _)| self.mounted.contains(dialect))
     }

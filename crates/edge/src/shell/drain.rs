@@ -49,9 +49,8 @@ async fn send_goodbyes(edge: &Edge, clients: Vec<ClientKey>, reason: &str, windo
     sleep(OUTCOME_TIMEOUT).await;
 }
 
-/// Sends a `goodbye` with a random reconnect delay of at most 1 s to one client, and closes its
-/// socket by `code`. A client of a dialect gets only the close frame. A client that waits for a
-/// node is refused.
+/// Sends one client a `goodbye` with a random reconnect delay up to 1 s, and closes its socket by
+/// `code`. Clients of dialects get only the close frame. One that waits for a node is refused.
 pub fn send_goodbye(core: &mut EdgeCore, client: ClientKey, code: CloseCode, reason: &str) {
     let wait = rand::rng().random_range(Duration::ZERO..=limits::MAX_GOODBYE_DELAY);
     core.send_away(client, code, reason, wait.as_millis() as u64);

@@ -16,7 +16,6 @@ impl Edge {
     /// issued up to now. Also ends sessions of dialects whose token has the id as `sub`. The nodes
     /// report the kick to all other edges, where only sockets with rejected tokens close. Returns
     /// `true` if a session of this edge ends.
-    #[must_use]
     pub fn kick(&self, client: &ClientId) -> bool {
         self.with(|state, _| {
             let at = unix_time().as_secs();

@@ -1,6 +1,5 @@
-//! Links of an edge: the trunks in its event loop, or the in-memory path to its own node. Moves
-//! frames between trunks and the core, and reports changes to the backend. `state` and `sockets`
-//! call it.
+//! Links of an edge: trunks in its event loop, or the in-memory path to its node. Moves frames
+//! between trunks and core, and reports changes to the backend. `state` and `sockets` call it.
 
 use std::io;
 use std::rc::Rc;
@@ -26,8 +25,7 @@ pub enum LinkEvent {
     /// The node announced that it drains, or that it accepts clients again. Of several
     /// announcements in one batch only the last one is an event.
     Announced(NodeReport),
-    /// The link takes no more sessions. Its sessions are detached after this event, and assigned
-    /// anew.
+    /// The link takes no more sessions. Its own are detached after this event, and assigned anew.
     Down {
         /// `true` after a failure, silence or close of the node; `false` if this edge closes it.
         is_lost: bool,
@@ -103,8 +101,7 @@ impl Links {
         self.trunks.get(link).is_none_or(|it| it.trunk.is_free())
     }
 
-    /// Updates the flush delays. Returns `true` if a trunk must be written now. Wakes the task of
-    /// the local link if it has frames.
+    /// Updates flush delays, and wakes the local link for frames. Returns `true` if a trunk is due.
     pub(super) fn update_due(&mut self, now: Instant, core: &EdgeCore) -> bool {
         if let Some((link, signal)) = &self.local {
             signal.request(core.wants(*link));
@@ -112,8 +109,7 @@ impl Links {
         self.trunks.iter_mut().fold(false, |any, (link, it)| it.update_due(now, core, link) | any)
     }
 
-    /// Returns when the first delayed frames must be written. `None`: there are none, or their
-    /// trunks have unsent bytes.
+    /// Returns when the first delayed frames are due. `None`: none, or trunks have unsent bytes.
     pub(super) fn next_flush(&self) -> Option<Instant> {
         let ready = self.trunks.values().filter(|it| it.trunk.is_free());
         ready.filter_map(|it| it.flush_at).min()
@@ -186,8 +182,7 @@ impl LinkContext<'_> {
         }
     }
 
-    /// Detaches the sessions of a link, and closes its trunk after the current batch, later if the
-    /// socket is blocked.
+    /// Detaches a link's sessions, and closes its trunk after the current batch, later if blocked.
     pub(super) fn close(&mut self, link: LinkKey) {
         self.down(link, false);
         if let Some(it) = self.links.trunks.get_mut(link)

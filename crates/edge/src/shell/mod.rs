@@ -7,8 +7,7 @@
 //!
 //! A message from a client: `sockets` polls for readable clients. `reading` reads into a
 //! buffer that all clients share, decodes it and passes each text to the core. The core appends it
-//! to the batch of a link. The event loop writes trunks; a task of the node takes batches of the
-//! local link.
+//! to a link's batch. The event loop writes trunks; a node's task takes batches of the local link.
 //!
 //! A message to a client: the event loop reads a trunk, or the task of the local link calls
 //! [`Edge::with_core`]. After that call, or after the ready sockets of one poll, `state` writes to
@@ -123,8 +122,7 @@ pub struct EdgeConfig {
     pub addresses: ClientAddresses,
     /// TLS of the public listener; `None`: clients connect without TLS.
     pub tls: Option<Tls>,
-    /// Settings of the core. Its `max_memory_bytes` also limits partial messages, which are counted
-    /// separately.
+    /// Settings of the core. `max_memory_bytes` also limits partial messages, counted separately.
     pub core: Settings,
     /// Rules for tokens and origins of clients.
     pub identity: IdentityConfig,
@@ -149,8 +147,7 @@ impl EdgeConfig {
 }
 
 /// An edge. Clones share one state, on one thread. A call within another one, also by the backend,
-/// panics. So does a call outside a `LocalSet` that closes a client's socket, because that spawns a
-/// task.
+/// panics. So does a call outside a `LocalSet` that closes a client's socket, which spawns a task.
 #[derive(Clone)]
 pub struct Edge {
     state: Rc<RefCell<State>>,
@@ -181,8 +178,7 @@ impl Edge {
         Ok(Self { state: Rc::new(RefCell::new(state)), sockets: Rc::new(sockets), config })
     }
 
-    /// Calls the core, then executes its effects and writes to clients without waiting. The event
-    /// loop writes to trunks later.
+    /// Calls the core, executes its effects and writes to clients. The event loop writes to trunks.
     pub fn with_core<R>(&self, call: impl FnOnce(&mut EdgeCore) -> R) -> R {
         self.with(|state, _| call(&mut state.core))
     }
@@ -209,7 +205,6 @@ impl Edge {
     }
 
     /// Returns `true` if the link has neither sessions nor unwritten frames, or is closed.
-    #[must_use]
     pub fn is_link_idle(&self, link: LinkKey) -> bool {
         self.with_state(|state| {
             let core = &state.core;
@@ -217,21 +212,18 @@ impl Edge {
         })
     }
 
-    /// Sets the link to this process's own node. `signal` wakes the task that takes its batches by
-    /// [`Edge::take_batch`].
+    /// Sets the local link. `signal` wakes the task that takes its batches by [`Edge::take_batch`].
     pub fn set_local_link(&self, link: LinkKey, signal: Rc<FlushSignal>) {
         self.with_state(|state| state.links.set_local(link, signal));
     }
 
-    /// Takes the frames that the local link has for the node, possibly none. Returns `None` if the
-    /// link is down.
+    /// Takes the local link's frames for the node, possibly none. `None`: the link is down.
     #[must_use]
     pub fn take_batch(&self, link: LinkKey) -> Option<Vec<u8>> {
         self.with_state(|state| state.core.has_link(link).then(|| state.core.take_batch(link)))
     }
 
-    /// Refuses new clients from now on: by close code 1013 if they offer `signaling.v1`, else by
-    /// status 503. Present clients stay.
+    /// Refuses new clients from now on: by code 1013 if they offer `signaling.v1`, else by 503.
     pub fn drain(&self) {
         self.with_state(|state| state.draining = true);
     }
@@ -242,14 +234,12 @@ impl Edge {
     }
 
     /// Returns the number of clients that have a socket or wait for one.
-    #[must_use]
     pub fn clients(&self) -> usize {
         self.with_state(|state| state.clients.len())
     }
 
-    /// Accepts and serves clients, and answers other requests from `pages`. Returns only if the
-    /// event loop fails, which is logged. A request to `pages` has its client's address as
-    /// [`ConnectInfo`].
+    /// Accepts and serves clients, and answers other requests from `pages`, with the client's
+    /// address as [`ConnectInfo`]. Returns only if the event loop fails, which is logged.
     ///
     /// # Panics
     /// Outside a `LocalSet`, once a connection is accepted.

@@ -23,8 +23,7 @@ pub(super) struct Query {
 
 impl Query {
     /// Parses the text after `?`. Fails with 400 if it has over 8,704 bytes or no `client_id`, or
-    /// if a parameter is invalid or repeated. Fails with 403 for a `client_id` that begins with
-    /// `~`.
+    /// if a parameter is invalid or repeated; with 403 for a `client_id` that begins with `~`.
     pub(super) fn parse(query: &str) -> Result<Self, Refusal> {
         if query.len() > limits::MAX_QUERY_BYTES {
             return Err(bad_query(&format!("the query has more than {} bytes", limits::MAX_QUERY_BYTES)));

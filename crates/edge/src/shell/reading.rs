@@ -1,5 +1,4 @@
-//! Reads clients' sockets for the event loop (`sockets`), decodes frames and passes them to the
-//! core.
+//! Reads clients' sockets for the event loop (`sockets`) and decodes frames for the core.
 
 use std::io;
 use std::time::Instant;
@@ -38,8 +37,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Creates the state of a new socket with these message limits. `early` are bytes that were
-    /// already read.
+    /// Creates the state of a new socket with these message limits. `early` are bytes already read.
     pub(super) fn new(stream: PolledSocket, early: &[u8], limits: Limits) -> Self {
         Self {
             stream,

@@ -83,8 +83,7 @@ impl Sockets {
         }
     }
 
-    /// Runs turns while input is coalesced in between, with breaks for other tasks. Returns `true`
-    /// if no more sockets are ready.
+    /// Runs turns with coalesced input and breaks for others. Returns `true` if no socket is ready.
     async fn turns(&self, edge: &Edge, events: &mut Events) -> io::Result<bool> {
         let mut began = Instant::now();
         loop {

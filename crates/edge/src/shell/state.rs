@@ -1,5 +1,4 @@
-//! The edge's core with its sockets. All tasks of the edge's thread share it. Executes the effects
-//! of the core and writes to clients.
+//! The edge's core with its sockets, shared by all tasks. Executes effects and writes to clients.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -123,8 +122,7 @@ impl State {
         })
     }
 
-    /// Adds an accepted connection. Above the limit removes the oldest one that is not a client,
-    /// and returns its task, to abort.
+    /// Adds a connection. Above the limit removes the oldest non-client, and returns its task.
     pub(super) fn begin_handshake(&mut self) -> (HandshakeKey, Option<AbortHandle>) {
         let clients = self.admission.borrow().sockets();
         self.handshakes.begin(self.config.connections.saturating_sub(clients))
@@ -354,8 +352,7 @@ impl State {
         }
     }
 
-    /// Closes sockets whose partial message began 10 s ago, by code 1008. Writes to blocked ones
-    /// again, and sweeps the core.
+    /// Closes sockets with a partial message of 10 s, writes to blocked ones, and sweeps the core.
     pub(super) fn sweep(&mut self, now: Instant) {
         let has_taken_too_long = |since| now.saturating_duration_since(since) >= MAX_MESSAGE_TIME;
         for client in self.clients_with(|socket| socket.unfinished_since.is_some_and(has_taken_too_long)) {

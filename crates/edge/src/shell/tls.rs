@@ -1,5 +1,4 @@
-//! TLS of the public listener, with a certificate that is reloaded when its files change. The shell
-//! accepts connections with it.
+//! TLS of the public listener, for the shell. The certificate is reloaded when its files change.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -97,8 +96,7 @@ impl Tls {
         self.acceptor.accept(stream).await
     }
 
-    /// Replaces the certificate within about 1 s of a change of its files, if they are usable.
-    /// Never returns.
+    /// Replaces the certificate within about 1 s of a change to usable files. Never returns.
     pub(super) async fn renew(self) {
         let mut watched = FileWatcher::new([self.files.certificate.clone(), self.files.key.clone()]).await;
         // They may have changed since the first read.

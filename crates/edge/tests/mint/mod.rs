@@ -124,8 +124,7 @@ impl Signer {
         self.key_file.clone()
     }
 
-    /// Returns the verification key for a JWK set, with only the members that RFC 7518 and RFC 8037
-    /// require.
+    /// Returns the key for a JWK set, with only the members that RFC 7518 and RFC 8037 require.
     pub fn jwk(&self) -> Value {
         self.jwk.clone()
     }

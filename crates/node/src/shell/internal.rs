@@ -1,6 +1,5 @@
-//! The internal listener, which `run` starts. Checks the mesh secret of trunks, lanes and operator
-//! requests of other nodes, and passes them on. All other requests go to the router for health,
-//! metrics and admin.
+//! The internal listener, which `run` starts. Checks the mesh secret of trunks, lanes and nodes'
+//! operator requests, and passes them on. Others go to the router for health, metrics and admin.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;

@@ -126,8 +126,7 @@ pub(super) fn publish_limits(settings: &Settings) {
     METRICS.store_up.set(1);
 }
 
-/// Publishes the counts and current figures of the core; those of rooms that nodes own only with
-/// `--room-store mesh`.
+/// Publishes the counts and figures of the core, those of owned rooms with `--room-store mesh`.
 pub(super) fn publish(core: &NodeCore) {
     let (metrics, counts) = (&*METRICS, core.counts());
     publish_suspects(core.suspects().count());

@@ -101,7 +101,6 @@ struct OutboundLane {
 
 impl Node {
     /// Creates a node around its core, without trunks or lanes.
-    #[must_use]
     pub fn new(core: NodeCore) -> Self {
         metrics::publish_limits(core.settings());
         Self(Rc::new(RefCell::new(State {
@@ -138,8 +137,7 @@ impl Node {
     }
 
     /// Signs resume tokens with the first secret of `accepted` from now on, and accepts tokens of
-    /// each. An empty list leaves the secrets as they are. Cuts all lanes, which then open anew
-    /// with the present secret.
+    /// each. An empty list changes none. Cuts all lanes, which then open anew.
     pub fn set_mesh_secrets(&self, accepted: Vec<Arc<[u8]>>) {
         self.with_core(|core| {
             core.set_mesh_secrets(accepted);
@@ -148,8 +146,7 @@ impl Node {
         self.0.borrow_mut().inbound_lanes.clear();
     }
 
-    /// Calls the core's sweep at its interval, and publishes its counts at each scrape. Never
-    /// returns.
+    /// Sweeps the core at its interval, and publishes its counts at each scrape. Never returns.
     pub async fn sweep(self) {
         let state = Rc::downgrade(&self.0);
         publish_on_scrape(move || {

@@ -64,8 +64,7 @@ pub(super) struct EdgeName {
 }
 
 impl EdgeName {
-    /// Reads the name from the headers of a trunk request of address `from`; `None` without a valid
-    /// name.
+    /// Reads the name from the headers of a trunk request of `from`; `None` without a valid name.
     pub(super) fn read(headers: &HeaderMap, from: IpAddr) -> Option<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let port = text(INTERNAL_PORT_HEADER).and_then(|port| port.parse().ok());
@@ -75,8 +74,7 @@ impl EdgeName {
 }
 
 impl Node {
-    /// Returns the edges of this node's trunks, sorted by name; unnamed ones and its own edge count
-    /// as one.
+    /// Returns edges of this node's trunks, sorted by name; unnamed ones and its own count as one.
     fn edges(&self) -> Vec<EdgeOnNode> {
         let state = self.0.borrow();
         let mut totals: BTreeMap<Option<&str>, (usize, u64)> = BTreeMap::new();

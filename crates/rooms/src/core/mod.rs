@@ -30,8 +30,7 @@ impl Rooms {
         Self { rules, run: 0, replaced_at: None, room_by_name: BTreeMap::new(), next_idle_check_at: 0 }
     }
 
-    /// Continues as another server process, which may lack the last writes or all of them. `now` is
-    /// in milliseconds since 1970.
+    /// Continues as another process, which may lack the last or all writes. `now`: ms since 1970.
     pub fn restarted(&mut self, now: u64) {
         self.run += 1;
         self.replaced_at = Some(signed(now));

@@ -1,5 +1,4 @@
-//! One room: its records, version and capacity. [`Rooms`](super::Rooms) and the nodes that own the
-//! room apply operations to it.
+//! One room: records, version and capacity. [`Rooms`](super::Rooms) and its owner apply operations.
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
@@ -26,8 +25,7 @@ pub struct Room {
     is_sealed: bool,
     /// The latest time given out as a place, so that no two places are equal.
     last_place: u64,
-    /// End of the time to restore lost seats. Until then no seat expires, and no client gets a seat
-    /// in a room with a capacity.
+    /// End of restoring lost seats. Until then none expires, and rooms with a capacity give none.
     settled_at: i64,
     touched: i64,
 }
@@ -118,8 +116,7 @@ impl Room {
         is_unused && (self.capacity.is_none() || self.is_over(rules, signed(now)))
     }
 
-    /// Returns the time at which an operation would expire or admit a client, or at which the room
-    /// is finished. `None`: no such time.
+    /// Returns when an operation would expire or admit a client, or the room ends; `None`: never.
     pub fn deadline(&self, rules: &Rules) -> Option<u64> {
         let settles = (self.settled_at > self.touched).then_some(self.settled_at);
         let expires = self.records.first_refresh().map(|at| (at + rules.stale_ms()).max(self.settled_at));
@@ -272,8 +269,7 @@ impl Step<'_> {
         known.outdates(requester) || (self.rules.claimed && requester.is_before(&known.seat.requester))
     }
 
-    /// Returns the requester of a restored seat. A session that has moved on since stays with its
-    /// later node.
+    /// Returns a restored seat's requester. A session that moved since stays with its later node.
     fn latest(&self, known: &Requester, requester: &Requester) -> Requester {
         match self.rules.claimed && requester.is_before(known) {
             true => Requester { number: requester.number.max(known.number), ..known.clone() },

@@ -40,8 +40,7 @@ struct Shared {
 }
 
 enum State {
-    /// The next attempt decides; calls wait for it, 2 s at most. The first one starts with the
-    /// first call.
+    /// The next attempt decides; calls wait at most 2 s. The first call starts the first one.
     Connecting,
     /// Connected by the attempt with this number, from 0.
     Up { link: Link, number: u64 },

@@ -5,8 +5,7 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use signaling_protocol::Backoff;
 
-/// Consecutive rounds of failed commands before a reconnect, for errors that another server may
-/// return as well.
+/// Failed rounds in succession before a reconnect, for errors that another server may return too.
 const MAX_ERROR_ROUNDS: u32 = 3;
 const MIN_PAUSE: Duration = Duration::from_millis(50);
 /// With the limit of an attempt at a server (1 s) this stays below the reconnect time of 2 s.
@@ -30,8 +29,7 @@ pub(super) enum Verdict {
     Fit { is_news: bool },
     /// There were no answers, or all commands failed for a reason that may not be the connection.
     Unclear,
-    /// A reconnect is needed: the server cannot serve, the connection failed, or commands failed in
-    /// three rounds.
+    /// Reconnect: the server cannot serve, the connection failed, or commands failed in 3 rounds.
     Failed(RedisError),
 }
 
@@ -61,8 +59,7 @@ impl Health {
         !std::mem::replace(&mut self.is_reported, true)
     }
 
-    /// Returns `true` if no command has succeeded since the last attempt, so the next one pauses
-    /// first.
+    /// Returns `true` if no command succeeded since the last attempt, so the next one pauses first.
     pub(super) fn is_backing_off(&self) -> bool {
         self.backoff.is_some()
     }

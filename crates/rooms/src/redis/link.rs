@@ -76,8 +76,7 @@ impl Link {
         Ok(())
     }
 
-    /// Returns the id of the server process. `None`: a cluster, or a server that shows no id. Fails
-    /// without an answer in 2 s.
+    /// Returns the server process's id; `None`: a cluster, or none shown. Fails after 2 s.
     pub(super) async fn run(&self) -> RedisResult<Option<String>> {
         if matches!(self, Self::Cluster(_)) {
             return Ok(None);

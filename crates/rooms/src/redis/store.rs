@@ -13,8 +13,7 @@ use crate::{Clock, KeyPrefix, Op, OpResult, Request, Requester, Rules, Seat, Sea
 /// Lifetime of the key that a heartbeat writes.
 const HEARTBEAT_LIFETIME: Duration = Duration::from_secs(60);
 
-/// Rooms in Redis or Valkey. Clones share the connection. Its asynchronous functions need a Tokio
-/// runtime.
+/// Rooms in Redis or Valkey. Clones share the connection. Its async functions need a Tokio runtime.
 #[derive(Clone)]
 pub struct RedisStore {
     connection: Connection,
@@ -48,8 +47,7 @@ impl RedisStore {
         self.connection.lost()
     }
 
-    /// Writes a key that has no other use, to check that the server accepts writes. The key expires
-    /// after 60 s.
+    /// Writes a key without other use, to check that the server accepts writes. It expires in 60 s.
     ///
     /// # Errors
     /// If there is no connection within 2 s, or the server does not accept the write within 2 s.

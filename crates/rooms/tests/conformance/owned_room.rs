@@ -96,8 +96,7 @@ fn operation_from_before_a_move_does_not_bring_the_seat_back() {
     };
     let dropped = |requester| Op::Drop { requester, keep };
     let ended = Some(T + 1 + 9_000);
-    // Alice joined at node `b` by command 5 in turn 2. Operations, and the node, number and expiry
-    // of her seat after them.
+    // Alice joined at `b` by command 5 in turn 2. Operations, and her seat's node, number, expiry.
     for (ops, expected) in [
         (vec![claim(at("alice", "a", 1, 5))], ("b", 5, None)),
         (vec![claim(at("alice", "a", 3, 5))], ("a", 5, None)),

@@ -29,8 +29,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server without password on a free port, and waits until it answers. Panics after
-    /// 20 s, like every start.
+    /// Starts a server without password on a free port, and waits until it answers, at most 20 s.
     pub(crate) fn start() -> Self {
         Self::started(TempDir::new().unwrap(), free_port(), &[], None)
     }
@@ -81,8 +80,7 @@ impl Server {
         self.port
     }
 
-    /// Kills the server and starts it on the same port. It loads its latest snapshot (`save`), or
-    /// is empty without one.
+    /// Kills the server and starts it on its port, with its latest snapshot (`save`) or empty.
     pub(crate) fn restart(&mut self) {
         self.stop();
         self.child = spawn(&self.dir, self.port, self.mode);

@@ -42,8 +42,7 @@ impl Store {
     }
 }
 
-/// One room in a store. `clock` is the store's time in milliseconds since 1970, `server` the own
-/// Redis; other stores have none.
+/// One room in a store. `clock`: its time in ms since 1970. `server`: the own Redis, if any.
 pub(crate) struct TestRoom {
     pub(crate) store: Store,
     pub(crate) name: RoomName,

@@ -27,13 +27,11 @@ pub fn query<T>(parsed: QueryResult<T>) -> Result<T, Refused> {
 }
 
 /// Returns the refusal of an invalid request, with its reason: 400 `bad_request`.
-#[must_use]
 pub fn bad_request(message: String) -> Refused {
     Refused::new(StatusCode::BAD_REQUEST, "bad_request", message)
 }
 
 /// Returns the hash and the number of nodes of a view, which operators compare.
-#[must_use]
 pub fn view_name(view: &View) -> ViewName {
     ViewName::new(view.hash(), view.len())
 }

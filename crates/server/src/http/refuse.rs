@@ -13,9 +13,7 @@ use crate::local_calls::Stopped;
 
 /// Returns the answer to a refused request: `{"error":{"code","message"}}`.
 /// Header `Retry-After` has `retry_after` in whole seconds, rounded up, at least 1; `None`: no
-/// header. The answer ends the connection, so that bytes after a refused request are not taken for
-/// another one.
-#[must_use]
+/// header. The answer ends the connection, so that bytes after it are not taken for a request.
 pub fn refusal(status: StatusCode, code: &str, message: &str, retry_after: Option<Duration>) -> Response {
     let body = json!({ "error": { "code": code, "message": message } }).to_string();
     let mut response = Response::new(Body::from(body));

@@ -26,11 +26,9 @@ const SMALLEST_BUFFER: usize = 8 * 1024;
 /// Limits of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Maximum time for a request head, from the connection or the answer before it. So it also
-    /// ends idle keep-alive connections.
+    /// Maximum time for a request head after the connection or last answer; ends idle ones too.
     pub head_timeout: Duration,
-    /// Maximum bytes buffered for reading, and so of a head; a longer head is answered 431. Values
-    /// below 8 KiB count as 8 KiB.
+    /// Maximum bytes buffered for reading, at least 8 KiB, and so of a head; a longer one gets 431.
     pub buffer_bytes: usize,
     /// Maximum header lines of a request. More are answered 431.
     pub headers: usize,

@@ -21,8 +21,7 @@ pub fn upgraded_tcp(upgraded: Upgraded) -> Result<(TcpStream, Bytes), UpgradeErr
     upgraded_from(upgraded).map_err(|_| UpgradeError)
 }
 
-/// Returns the stream of type `S` of an upgraded connection, and the bytes read after the request
-/// head.
+/// Returns the stream (`S`) of an upgraded connection, and the bytes read after the request head.
 ///
 /// # Errors
 /// Returns the connection if its stream has another type.

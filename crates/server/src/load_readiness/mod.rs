@@ -54,7 +54,6 @@ pub struct LoadReadinessArgs {
 
 impl LoadReadinessArgs {
     /// Returns the thresholds, or `None` if readiness by load is off.
-    #[must_use]
     pub fn thresholds(self) -> Option<Self> {
         (self.unready_above_percent > 0).then_some(self)
     }
@@ -70,8 +69,7 @@ metrics! {
     }
 }
 
-/// Serves the report of this server, and updates its readiness if readiness by load is on. `C` is
-/// the function that counts clients.
+/// Serves this server's report, and updates its readiness if the rule is on. `C` counts clients.
 pub struct LoadReadinessTask<C> {
     thresholds: Option<LoadReadinessArgs>,
     views: watch::Receiver<Arc<View>>,
@@ -100,8 +98,7 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
         Self { thresholds, views, secrets, health, report, clients }
     }
 
-    /// Returns the route `/internal/v1/load`. It answers with a [`LoadReport`] as JSON, or 401
-    /// without the mesh secret.
+    /// Returns the route `/internal/v1/load`: a [`LoadReport`] as JSON, or 401 without mesh secret.
     pub fn router(&self) -> Router {
         let reports = self.report.clone();
         let report = async move || ([(header::CACHE_CONTROL, "no-store")], Json(reports.borrow().clone()));

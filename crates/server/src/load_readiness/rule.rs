@@ -3,8 +3,7 @@
 //! `--unready-above-percent` and by more than chance explains. It stays one until its count is near
 //! the mean. Candidates within the top third of all servers by count report unready. Each server
 //! computes that from the same polled counts. Silent and closed servers count as ahead, so at least
-//! half of the servers stay ready. While a peer drains, its clients are about to come, and every
-//! server is ready.
+//! half stay ready. While a peer drains, its clients are about to come: every server is ready.
 
 use std::time::{Duration, Instant};
 
@@ -30,8 +29,7 @@ pub enum ReadinessState {
     Unready,
     /// Drains, and still has clients that will move to its peers.
     Draining,
-    /// Accepts none, and moves none: not ready, drained to the last client, or without a public
-    /// listener.
+    /// Accepts none, and moves none: not ready, fully drained, or without a public listener.
     Closed,
 }
 
@@ -57,8 +55,7 @@ impl LoadReport {
 pub struct Decision {
     /// `true` if this server reports unready.
     pub is_unready: bool,
-    /// Mean client count of the servers that accept clients, silent ones excluded; 0 if there are
-    /// none.
+    /// Mean client count of servers that accept clients, silent ones excluded; 0 if none do.
     pub mean: f64,
     /// Number of servers that accept clients, this one included if it does.
     pub servers: usize,
@@ -75,7 +72,6 @@ pub struct LoadReadiness {
 
 impl LoadReadiness {
     /// Returns a rule for a server that starts ready.
-    #[must_use]
     pub fn new(thresholds: LoadReadinessArgs) -> Self {
         Self { thresholds, is_candidate: false, unready_since: None }
     }
@@ -120,8 +116,7 @@ mod tests {
         LoadReport { id: id.to_string(), clients, state }
     }
 
-    /// Returns `true` if a server with `own` clients beside these peers turns unready. `None` is a
-    /// silent peer.
+    /// Returns `true` if a server with `own` clients turns unready. `None` is a silent peer.
     fn is_unready(own: u64, peers: &[Option<(u64, ReadinessState)>]) -> bool {
         let peers: Vec<_> = peers.iter().zip(1..).map(|(peer, id)| peer.map(|peer| report(id, peer))).collect();
         LoadReadiness::new(THRESHOLDS).decide(Instant::now(), &report(0, (own, Ready)), &peers).is_unready
@@ -192,8 +187,7 @@ mod tests {
                 clients[turn] += 1;
             }
         }
-        // A third of 30 clients/s reaches the empty server while the others get the rest: even
-        // after about 330 s.
+        // The empty server gets a third of 30 clients/s, so all are even after about 330 s.
         let (most, least) = (clients.iter().max(), clients.iter().min());
         assert!(most.zip(least).is_some_and(|(most, least)| (most - least) * 10 < *most), "{clients:?}");
     }

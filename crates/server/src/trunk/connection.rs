@@ -1,6 +1,5 @@
 //! One end of a trunk as a state machine over a non-blocking stream: frames, keep-alive, unsent
-//! bytes and the close. An edge's event loop drives the end that connects, [`super::serve`] the end
-//! that accepts.
+//! bytes and the close. An edge's event loop drives the connecting end, [`super::serve`] the other.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
@@ -40,9 +39,8 @@ impl<S: Read + Write> Trunk<S> {
         self.socket.get_mut()
     }
 
-    /// Reads at most 64 WebSocket messages and passes each batch to `on_frames`. `now` is recorded
-    /// as the time of the input. Returns `false` once the stream is empty, `true` if more messages
-    /// may follow.
+    /// Reads at most 64 WebSocket messages and passes each batch to `on_frames`. `now` is the time
+    /// of the input. Returns `false` once the stream is empty, `true` if more messages may follow.
     ///
     /// # Errors
     /// If the trunk has ended: [`TrunkCloseReason::Closed`] by a close frame, `Failed` by an error
@@ -69,15 +67,12 @@ impl<S: Read + Write> Trunk<S> {
         Ok(true)
     }
 
-    /// Returns `true` if the kernel has taken all written bytes. Only then may the caller write a
-    /// batch.
-    #[must_use]
+    /// Returns `true` if the kernel has taken all written bytes. Only then the caller may write.
     pub fn is_free(&self) -> bool {
         self.unsent.is_none()
     }
 
     /// Returns `true` once [`Trunk::close`] was called.
-    #[must_use]
     pub fn is_closing(&self) -> bool {
         self.is_closing
     }
@@ -126,8 +121,7 @@ impl<S: Read + Write> Trunk<S> {
     ///
     /// # Errors
     /// [`TrunkCloseReason::Silent`] if the peer has sent nothing for 2 s, or the kernel has not
-    /// taken all of a write 2 s after its start. [`TrunkCloseReason::Failed`] if the connection
-    /// failed.
+    /// taken all of a write within 2 s. [`TrunkCloseReason::Failed`] if the connection failed.
     pub fn check(&mut self, now: Instant) -> Result<(), TrunkCloseReason> {
         let since = |then| now.saturating_duration_since(then);
         let silence = since(self.last_input_at);

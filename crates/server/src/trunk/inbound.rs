@@ -1,5 +1,4 @@
-//! The accepting end of a trunk: a task that reads, writes and checks the keep-alive. The node's
-//! shell calls [`serve`] per trunk.
+//! The accepting end of a trunk: [`serve`], a task of a node's shell that reads, writes and pings.
 
 use std::convert::Infallible;
 use std::future::ready;

@@ -1,6 +1,5 @@
-//! WebSockets of trunks, which carry batches of frames between an edge and a node. [`Trunk`] is the
-//! state machine of either end. [`open()`] connects one for an edge's event loop; a node's shell
-//! has [`serve`] run an accepted one.
+//! WebSockets of trunks, which carry batches of frames between an edge and a node. [`Trunk`] is
+//! either end. [`open()`] connects one for an edge; in a node [`serve`] runs an accepted one.
 
 mod connection;
 mod inbound;

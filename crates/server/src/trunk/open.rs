@@ -15,8 +15,7 @@ pub type OutboundTrunk = Trunk<PolledStream>;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Connects a trunk to the node at `address` (`HOST:PORT`). Panics outside a Tokio runtime with
-/// I/O. Has no time limit. The request carries this server's id and the port of its internal
-/// listener.
+/// I/O. Has no time limit. The request carries this server's id and internal port.
 ///
 /// # Errors
 /// If the node cannot be reached or refuses the upgrade, or `address` or `own_id` cannot be sent.

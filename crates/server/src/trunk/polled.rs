@@ -15,7 +15,6 @@ pub struct PolledStream {
 
 impl PolledStream {
     /// Creates a stream that may have input already. `tcp` must be non-blocking.
-    #[must_use]
     pub fn new(tcp: TcpStream) -> Self {
         Self { tcp, may_have_input: true, has_ended: false }
     }
@@ -25,8 +24,7 @@ impl PolledStream {
         &mut self.tcp
     }
 
-    /// Records a readable event. `has_ended` is `true` if the peer has ended its write side; the
-    /// stream remembers that.
+    /// Records a readable event. `has_ended`: the peer has ended its write side for good.
     pub fn on_event(&mut self, has_ended: bool) {
         self.may_have_input = true;
         self.has_ended |= has_ended;

@@ -24,9 +24,8 @@ pub(super) async fn list(State(api): State<OperatorApi>) -> Result<Json<Kicks>, 
     Ok(Json(api.core(move |core| Kicks { kicks: core.kicks().map(kick).collect() }).await?))
 }
 
-/// Asks the other nodes until all have answered and there is one, at most 10 times with 1 s in
-/// between, and adds their kicks. Edges report kicks too, but a node for direct clients alone has
-/// no edges.
+/// Asks the other nodes until all have answered and there is one, at most 10 times 1 s apart, and
+/// adds their kicks. Edges report kicks too, but a node for direct clients alone has none.
 pub async fn learn_kicks(node: Node, peers: PeerQueries) {
     for _ in 0..MAX_ATTEMPTS {
         let (answers, missing) = peers.ask::<Kicks>(Method::GET, "kicks").await;

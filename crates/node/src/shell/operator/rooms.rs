@@ -35,8 +35,7 @@ impl OperatorApi {
     }
 }
 
-/// Serves `GET /admin/rooms`: a page of the rooms with seats, with the counts of the store or owner
-/// if it answers within 2 s.
+/// Serves `GET /admin/rooms`: a page of rooms with seats, with their counts if known within 2 s.
 pub(super) async fn list(
     State(api): State<OperatorApi>,
     parsed: QueryResult<PageQuery>,
