@@ -233,7 +233,7 @@ pub enum Reading {
 }
 
 /// The state of an edge: sessions, links, and effects for the shell.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct EdgeCore {
     settings: Settings,
     sessions: SlotMap<ClientKey, Session>,
@@ -254,21 +254,7 @@ pub struct EdgeCore {
 impl EdgeCore {
     /// Returns an edge without clients and links.
     pub fn new(settings: Settings) -> Self {
-        Self {
-            settings,
-            sessions: SlotMap::with_key(),
-            links: SlotMap::with_key(),
-            effects: VecDeque::new(),
-            clients_with_output: Vec::new(),
-            pool: Pool::default(),
-            memory: Memory::default(),
-            counts: Counts::default(),
-            figures: Figures::default(),
-            latency: LatencyHistogram::default(),
-            kicks: KickList::default(),
-            translated: Out::default(),
-            dialect_counts: Default::default(),
-        }
+        Self { settings, ..Self::default() }
     }
 
     /// Takes the next effect. `None`: there is none now.

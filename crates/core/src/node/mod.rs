@@ -214,7 +214,7 @@ impl NodeCore {
             peers: Peers::new(&settings),
             custody: Custody::new(&settings),
             trunks: Trunks::default(),
-            directory: Directory::new(settings.epoch.0, &settings.rules),
+            directory: Directory::new(&settings.rules),
             rooms: Rooms::new(settings.epoch.0, settings.rooms),
             mesh_rooms: settings.rooms.mesh.map(|rules| MeshRooms::new(&settings, rules)),
             kicks: KickList::default(),
