@@ -99,15 +99,12 @@ impl HandoffScheduler {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use crate::edge::{ConnectRequest, LinkKey, Newcomer, Settings};
-    use crate::{Member, View};
-    use signaling_protocol::{ClientId, NodeId};
-    use signaling_wire::SessionId;
+    use signaling_protocol::NodeId;
     use signaling_wire::trunk::ToNode;
 
     use super::*;
+    use crate::edge::Settings;
+    use crate::fixtures::{attach_client, view};
 
     const TICK: Duration = Duration::from_millis(5);
 
@@ -129,24 +126,13 @@ mod tests {
             mesh.sees(&["a"]);
             mesh.placement.link_up(now, id("a"), a);
             mesh.placement.link_up(now, id("b"), b);
-            for n in 0..10_u8 {
-                let newcomer = Newcomer {
-                    client_id: ClientId::new(&format!("client-{n}")).unwrap(),
-                    session: SessionId([n; 16]),
-                    accepted_at_us: 1,
-                    reliable: false,
-                    request: ConnectRequest::default(),
-                };
-                let client = mesh.core.connect(now, newcomer, None);
-                mesh.core.attach(now, client, a);
-            }
+            (0..10).for_each(|number| _ = attach_client(&mut mesh.core, now, a, number));
             let _ = mesh.core.take_batch(a);
             mesh
         }
 
         fn sees(&mut self, nodes: &[&str]) {
-            let member = |node: &&str| Member { id: id(node), address: "h:1".parse().unwrap(), draining: false };
-            self.placement.set_view(self.now, Arc::new(View::new(nodes.iter().map(member)).unwrap()));
+            self.placement.set_view(self.now, view(nodes));
         }
 
         fn plan(&mut self) -> Option<usize> {
