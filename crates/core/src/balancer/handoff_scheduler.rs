@@ -9,7 +9,7 @@ use super::placement::Placement;
 use crate::edge::{ClientKey, EdgeCore, LinkKey};
 
 /// The sessions that wait for their handoff.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct HandoffScheduler {
     per_tick: usize,
     waiting: VecDeque<ClientKey>,
@@ -35,7 +35,7 @@ pub struct RebalanceSummary {
 impl HandoffScheduler {
     /// Returns a scheduler that releases at most `per_tick` sessions at each [`Self::tick`].
     pub fn new(per_tick: usize) -> Self {
-        Self { per_tick, waiting: VecDeque::new(), running: None, counts: HandoffCounts::default() }
+        Self { per_tick, ..Self::default() }
     }
 
     /// Queues the attached sessions that another node owns, in place of the queued ones, and
