@@ -36,7 +36,8 @@ pub struct UndeliveredSender {
 /// All clients with a session or location at this node.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
-    sessions: SlotMap<SessionKey, Session>,
+    /// All sessions, also those that only wait for outcomes. An attached one is detached first.
+    pub(super) sessions: SlotMap<SessionKey, Session>,
     /// Attached sessions: those with a socket.
     attached: HashMap<ClientId, SessionKey>,
     pub(super) lingering: HashMap<ClientId, Lingering>,
@@ -74,22 +75,12 @@ impl Directory {
         self.sessions.get_mut(session)
     }
 
-    /// Returns `true` if this node serves no session, not even for the outcomes of its last frames.
-    pub(super) fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
-    }
-
     /// Returns `true` if no session changes hands, and all locations are announced.
     pub(super) fn is_settled(&self) -> bool {
         self.pending_resumes.is_empty()
             && self.contended.is_empty()
             && self.superseded.is_empty()
             && self.unannounced.is_empty()
-    }
-
-    /// Adds a session without a socket.
-    pub(super) fn add(&mut self, session: Session) -> SessionKey {
-        self.sessions.insert(session)
     }
 
     /// Adds a session that holds its client's id from now on.
@@ -105,11 +96,6 @@ impl Directory {
     pub(super) fn detach(&mut self, session: SessionKey) -> bool {
         let Some(client) = self.sessions.get(session).map(|session| &session.client_id) else { return false };
         self.attached.get(client) == Some(&session) && self.attached.remove(client).is_some()
-    }
-
-    /// Removes a session that no longer holds its client's id.
-    pub(super) fn remove(&mut self, session: SessionKey) {
-        self.sessions.remove(session);
     }
 
     /// Returns the attached session of a client. `None`: it has none here.

@@ -263,7 +263,7 @@ impl NodeCore {
     /// Suspect peers and lingering sessions do not count.
     pub fn is_quiet(&self) -> bool {
         let rooms = self.rooms.is_quiet() && self.mesh_rooms.as_ref().is_none_or(MeshRooms::is_quiet);
-        self.directory.is_empty() && self.custody.is_empty() && rooms && self.peers.is_quiet()
+        self.directory.sessions.is_empty() && self.custody.is_empty() && rooms && self.peers.is_quiet()
     }
 
     /// Returns `true` if only timers of seconds run: sweeps every [`IDLE_SWEEP_INTERVAL`] suffice.
