@@ -17,7 +17,6 @@ mod inputs;
 mod kick_list;
 mod kicking;
 mod latency_histogram;
-mod link;
 mod memory;
 mod output;
 mod phase;
@@ -42,8 +41,8 @@ use signaling_wire::trunk::ToNode;
 use signaling_wire::{DecodeError, SessionId};
 use slotmap::{SlotMap, new_key_type};
 
+use self::attachments::Link;
 use self::confirms::Confirms;
-use self::link::Link;
 use self::memory::Memory;
 use self::output::Pool;
 use crate::rate_class::RateClass;
