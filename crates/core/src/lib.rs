@@ -21,6 +21,8 @@ pub mod address;
 pub mod balancer;
 pub mod edge;
 pub mod failure_detector;
+#[cfg(test)]
+mod fixtures;
 pub mod ice;
 pub mod node;
 pub mod rate_class;

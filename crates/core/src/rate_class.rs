@@ -5,20 +5,10 @@ use std::str::FromStr;
 use signaling_protocol::NameError;
 use signaling_protocol::ids::check_name;
 
-/// The name of a rate class, from the claim `rate_class` of a token. A class without rates in the
-/// flags has the usual ones. Names follow the rules for room names.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RateClass(Box<str>);
-
-impl RateClass {
-    /// Returns the class of a valid name.
-    ///
-    /// # Errors
-    /// If it is empty, longer than 128 bytes, or has characters outside `A-Z a-z 0-9 . _ ~ : @ -`.
-    pub fn new(name: &str) -> Result<Self, NameError> {
-        check_name(name)?;
-        Ok(Self(name.into()))
-    }
+signaling_protocol::checked_texts! {
+    /// The name of a rate class, from the claim `rate_class` of a token. A class without rates in
+    /// the flags has the usual ones. Names follow the rules for room names.
+    RateClass, check_name, NameError;
 }
 
 /// Rates of one client in the long run: `MESSAGES` or `MESSAGES/BYTES`, each a number below 2^32.

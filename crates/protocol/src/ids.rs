@@ -1,11 +1,5 @@
 //! Names of clients, rooms and nodes. A value of these types is valid: it was checked.
 
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
-
 /// Maximum length of a client id or room name, in bytes.
 pub const MAX_NAME: usize = 128;
 /// Maximum length of a node id, in bytes: that of a Kubernetes pod name.
@@ -58,51 +52,58 @@ pub fn check_name(text: &str) -> Result<(), NameError> {
     check(text, MAX_NAME)
 }
 
+fn check_node_id(text: &str) -> Result<(), NameError> {
+    check(text, MAX_NODE_ID)
+}
+
 /// Returns `true` if native clients may not use the name, because it begins with `~`.
 pub fn is_reserved(name: &str) -> bool {
     name.starts_with('~')
 }
 
-macro_rules! names {
-    ($($(#[$doc:meta])* $type:ident, $max:expr;)+) => {$(
+/// Defines types of valid texts, each with the function that checks a text and its error. The crate
+/// that calls it depends on serde.
+#[macro_export]
+macro_rules! checked_texts {
+    ($($(#[$doc:meta])* $type:ident, $check:ident, $error:ident;)+) => {$(
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $type(Arc<str>);
+        pub struct $type(::std::sync::Arc<str>);
 
         impl $type {
-            /// Checks and stores a name.
+            /// Checks and stores a text.
             ///
             /// # Errors
-            /// If the text is empty, too long, or has a character outside the alphabet.
-            pub fn new(text: &str) -> Result<Self, NameError> {
-                check(text, $max)?;
+            /// If the text is not valid.
+            pub fn new(text: &str) -> Result<Self, $error> {
+                $check(text)?;
                 Ok(Self(text.into()))
             }
 
-            /// Returns the name as text.
+            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
         }
 
-        impl FromStr for $type {
-            type Err = NameError;
-            fn from_str(text: &str) -> Result<Self, NameError> {
+        impl ::std::str::FromStr for $type {
+            type Err = $error;
+            fn from_str(text: &str) -> Result<Self, $error> {
                 Self::new(text)
             }
         }
 
         impl TryFrom<String> for $type {
-            type Error = NameError;
-            fn try_from(text: String) -> Result<Self, NameError> {
+            type Error = $error;
+            fn try_from(text: String) -> Result<Self, $error> {
                 Self::new(&text)
             }
         }
 
         impl From<$type> for String {
-            fn from(name: $type) -> Self {
-                name.0.as_ref().into()
+            fn from(text: $type) -> Self {
+                text.0.as_ref().into()
             }
         }
 
@@ -112,33 +113,33 @@ macro_rules! names {
             }
         }
 
-        impl std::borrow::Borrow<str> for $type {
+        impl ::std::borrow::Borrow<str> for $type {
             fn borrow(&self) -> &str {
                 &self.0
             }
         }
 
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::std::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 f.write_str(&self.0)
             }
         }
 
-        impl fmt::Debug for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 f.write_str(&self.0)
             }
         }
     )+};
 }
 
-names! {
+checked_texts! {
     /// A WebRTC peer: 1 to 128 characters of `A-Z a-z 0-9 . _ ~ : @ -`.
-    ClientId, MAX_NAME;
+    ClientId, check_name, NameError;
     /// A room of clients: 1 to 128 characters of `A-Z a-z 0-9 . _ ~ : @ -`.
-    RoomName, MAX_NAME;
+    RoomName, check_name, NameError;
     /// A node's stable name, such as its pod's: 1 to 253 characters of `A-Z a-z 0-9 . _ ~ : @ -`.
-    NodeId, MAX_NODE_ID;
+    NodeId, check_node_id, NameError;
 }
 
 #[cfg(test)]

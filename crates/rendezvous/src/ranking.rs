@@ -7,7 +7,7 @@ use crate::score::{KeyHash, NodeSeed};
 
 /// An immutable set of nodes for owner lookups. A node's index is its position in bytewise order of
 /// ids, valid only within one ranking. A lookup takes 1 to 2 ns per node.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Ranking {
     ids: Vec<Box<str>>,
     /// Same length and order as `ids`. Separate from them, because a lookup reads only the seeds.

@@ -25,6 +25,7 @@ pub(crate) enum Link {
 }
 
 /// One edge, over all its processes.
+#[derive(Default)]
 pub(crate) struct EdgeHost {
     pub(crate) server: Server,
     /// Start of the present process.
@@ -69,17 +70,8 @@ pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
 
 impl EdgeHost {
     fn new(server: Server, started: Micros, swept: Micros, settings: &Settings) -> Self {
-        Self {
-            server,
-            started,
-            core: EdgeCore::new(settings.clone()),
-            draining: false,
-            placement: Placement::new(0),
-            moves: HandoffScheduler::new(HANDOFFS_PER_TICK),
-            links: BTreeMap::new(),
-            socket_by_client: BTreeMap::new(),
-            swept,
-        }
+        let (core, moves) = (EdgeCore::new(settings.clone()), HandoffScheduler::new(HANDOFFS_PER_TICK));
+        Self { server, started, core, moves, swept, ..Self::default() }
     }
 }
 

@@ -20,7 +20,6 @@ mod counters;
 mod edges;
 mod event;
 mod faults;
-mod frames;
 mod lanes;
 mod ledger;
 mod mutant;

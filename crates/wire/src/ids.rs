@@ -29,7 +29,8 @@ macro_rules! random {
 
 random! {
     /// A session: random bytes, kept through handoffs and resumes. The last bit is set if the
-    /// client is reliable, for servers that have only the client's messages.
+    /// client is reliable, for servers that have only the client's messages. The default is none.
+    #[derive(Default)]
     SessionId[16];
     /// One start of a process: random bytes that differ after a restart under the same name.
     Incarnation[8];

@@ -62,7 +62,7 @@ pub struct Request<'a> {
 }
 
 /// Asks a node to serve a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, BorrowDecode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct Attach<'a> {
     /// The session's slot on this trunk.
@@ -100,21 +100,7 @@ pub struct Attach<'a> {
 impl<'a> Attach<'a> {
     /// Creates the attach of a newcomer without a token, which is not reliable.
     pub fn newcomer(slot: Slot, session: SessionId, client_id: &'a str, accepted_at_us: u64) -> Self {
-        Self {
-            slot,
-            session,
-            client_id,
-            accepted_at_us,
-            turn: 1,
-            reliable: false,
-            ends_with_socket: false,
-            seq: Seq(0),
-            credential: None,
-            request: Request::default(),
-            grant: None,
-            state: None,
-            cause: None,
-        }
+        Self { slot, session, client_id, accepted_at_us, turn: 1, ..Self::default() }
     }
 }
 

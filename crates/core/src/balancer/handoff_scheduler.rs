@@ -9,7 +9,7 @@ use super::placement::Placement;
 use crate::edge::{ClientKey, EdgeCore, LinkKey};
 
 /// The sessions that wait for their handoff.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct HandoffScheduler {
     per_tick: usize,
     waiting: VecDeque<ClientKey>,
@@ -35,7 +35,7 @@ pub struct RebalanceSummary {
 impl HandoffScheduler {
     /// Returns a scheduler that releases at most `per_tick` sessions at each [`Self::tick`].
     pub fn new(per_tick: usize) -> Self {
-        Self { per_tick, waiting: VecDeque::new(), running: None, counts: HandoffCounts::default() }
+        Self { per_tick, ..Self::default() }
     }
 
     /// Queues the attached sessions that another node owns, in place of the queued ones, and
@@ -99,15 +99,12 @@ impl HandoffScheduler {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use crate::edge::{ConnectRequest, LinkKey, Newcomer, Settings};
-    use crate::{Member, View};
-    use signaling_protocol::{ClientId, NodeId};
-    use signaling_wire::SessionId;
+    use signaling_protocol::NodeId;
     use signaling_wire::trunk::ToNode;
 
     use super::*;
+    use crate::edge::Settings;
+    use crate::fixtures::{attach_client, view};
 
     const TICK: Duration = Duration::from_millis(5);
 
@@ -129,24 +126,13 @@ mod tests {
             mesh.sees(&["a"]);
             mesh.placement.link_up(now, id("a"), a);
             mesh.placement.link_up(now, id("b"), b);
-            for n in 0..10_u8 {
-                let newcomer = Newcomer {
-                    client_id: ClientId::new(&format!("client-{n}")).unwrap(),
-                    session: SessionId([n; 16]),
-                    accepted_at_us: 1,
-                    reliable: false,
-                    request: ConnectRequest::default(),
-                };
-                let client = mesh.core.connect(now, newcomer, None);
-                mesh.core.attach(now, client, a);
-            }
+            (0..10).for_each(|number| _ = attach_client(&mut mesh.core, now, a, number));
             let _ = mesh.core.take_batch(a);
             mesh
         }
 
         fn sees(&mut self, nodes: &[&str]) {
-            let member = |node: &&str| Member { id: id(node), address: "h:1".parse().unwrap(), draining: false };
-            self.placement.set_view(self.now, Arc::new(View::new(nodes.iter().map(member)).unwrap()));
+            self.placement.set_view(self.now, view(nodes));
         }
 
         fn plan(&mut self) -> Option<usize> {

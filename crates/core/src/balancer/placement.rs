@@ -14,7 +14,7 @@ use signaling_rendezvous::{KeyHash, Ranking};
 ///
 /// Members of the view with a link take clients if they neither drain nor are suspect. Without one,
 /// all suspect members with a link do; without these, all draining ones.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Placement {
     hash_seed: u64,
     view: Arc<View>,
@@ -51,14 +51,7 @@ enum Grade {
 impl Placement {
     /// Returns a placement without nodes. All servers must have the same seed.
     pub fn new(hash_seed: u64) -> Self {
-        Self {
-            hash_seed,
-            view: Arc::default(),
-            ranking: Ranking::new(hash_seed, std::iter::empty::<&str>()),
-            node_by_id: HashMap::new(),
-            link_by_rank: Vec::new(),
-            unplaced: Vec::new(),
-        }
+        Self { hash_seed, ..Self::default() }
     }
 
     /// Replaces the view. The failures of nodes outside of it are forgotten, and the nodes too if

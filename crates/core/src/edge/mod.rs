@@ -17,7 +17,6 @@ mod inputs;
 mod kick_list;
 mod kicking;
 mod latency_histogram;
-mod link;
 mod memory;
 mod output;
 mod phase;
@@ -42,8 +41,8 @@ use signaling_wire::trunk::ToNode;
 use signaling_wire::{DecodeError, SessionId};
 use slotmap::{SlotMap, new_key_type};
 
+use self::attachments::Link;
 use self::confirms::Confirms;
-use self::link::Link;
 use self::memory::Memory;
 use self::output::Pool;
 use crate::rate_class::RateClass;
@@ -233,7 +232,7 @@ pub enum Reading {
 }
 
 /// The state of an edge: sessions, links, and effects for the shell.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct EdgeCore {
     settings: Settings,
     sessions: SlotMap<ClientKey, Session>,
@@ -254,21 +253,7 @@ pub struct EdgeCore {
 impl EdgeCore {
     /// Returns an edge without clients and links.
     pub fn new(settings: Settings) -> Self {
-        Self {
-            settings,
-            sessions: SlotMap::with_key(),
-            links: SlotMap::with_key(),
-            effects: VecDeque::new(),
-            clients_with_output: Vec::new(),
-            pool: Pool::default(),
-            memory: Memory::default(),
-            counts: Counts::default(),
-            figures: Figures::default(),
-            latency: LatencyHistogram::default(),
-            kicks: KickList::default(),
-            translated: Out::default(),
-            dialect_counts: Default::default(),
-        }
+        Self { settings, ..Self::default() }
     }
 
     /// Takes the next effect. `None`: there is none now.

@@ -66,13 +66,11 @@ impl Reassignments {
 
 #[cfg(test)]
 mod tests {
-    use signaling_protocol::ClientId;
-    use signaling_rendezvous::KeyHash;
-    use signaling_wire::SessionId;
+    use signaling_wire::trunk::DetachReason;
 
-    use super::super::{ConnectRequest, Newcomer, Settings};
+    use super::super::Settings;
     use super::*;
-    use crate::Member;
+    use crate::fixtures::{attach_client, view};
 
     const WINDOW: Duration = Duration::from_secs(100);
     const CLIENTS: usize = 100;
@@ -80,7 +78,6 @@ mod tests {
     /// Node `a` with clients, some of which other nodes own.
     struct Node {
         core: EdgeCore,
-        clients: Vec<(ClientKey, KeyHash)>,
         reassignments: Reassignments,
         start: Instant,
     }
@@ -89,24 +86,14 @@ mod tests {
         fn new() -> Self {
             let (mut core, start) = (EdgeCore::new(Settings::default()), Instant::now());
             let link = core.link_up();
-            let mut clients = Vec::new();
-            for n in 0..CLIENTS {
-                let client_id = ClientId::new(&format!("client-{n}")).unwrap();
-                let key = KeyHash::of(client_id.as_str());
-                let session = SessionId([n.to_le_bytes()[0]; 16]);
-                let request = ConnectRequest::default();
-                let newcomer = Newcomer { client_id, session, accepted_at_us: 1, reliable: false, request };
-                let client = core.connect(start, newcomer, None);
-                core.attach(start, client, link);
-                clients.push((client, key));
-            }
+            (0..).take(CLIENTS).for_each(|number| _ = attach_client(&mut core, start, link, number));
             let reassignments = Reassignments::new(NodeId::new("a").unwrap(), 0, WINDOW);
-            Self { core, clients, reassignments, start }
+            Self { core, reassignments, start }
         }
 
-        /// Applies a view. All clients draw the same fraction of the window.
-        fn sees(&mut self, view: &View, fraction: f64) {
-            self.reassignments.set_view(self.start, view, &self.core, || fraction);
+        /// Applies a view of these nodes. All clients draw the same fraction of the window.
+        fn sees(&mut self, nodes: &[&str], fraction: f64) {
+            self.reassignments.set_view(self.start, &view(nodes), &self.core, || fraction);
         }
 
         fn due_after(&mut self, time: Duration) -> Vec<ClientKey> {
@@ -116,27 +103,14 @@ mod tests {
         fn owned_by_others(&self, nodes: &[&str]) -> Vec<ClientKey> {
             let ranking = Ranking::new(0, nodes);
             let elsewhere = |key| ranking.id(ranking.owner(key).unwrap()) != "a";
-            self.clients.iter().filter(|(_, key)| elsewhere(*key)).map(|(client, _)| *client).collect()
+            self.core.attached().filter(|(_, key, _)| elsewhere(*key)).map(|(client, ..)| client).collect()
         }
-    }
-
-    fn view(nodes: &[&str]) -> View {
-        draining_view(nodes, &[])
-    }
-
-    fn draining_view(nodes: &[&str], draining: &[&str]) -> View {
-        let member = |id: &&str| Member {
-            id: NodeId::new(id).unwrap(),
-            address: "127.0.0.1:1".parse().unwrap(),
-            draining: draining.contains(id),
-        };
-        View::new(nodes.iter().map(member)).unwrap()
     }
 
     #[test]
     fn only_clients_of_other_owners_leave_at_their_time() {
         let mut node = Node::new();
-        node.sees(&view(&["a", "b"]), 0.5);
+        node.sees(&["a", "b"], 0.5);
         assert!(node.due_after(WINDOW / 2 - Duration::from_millis(1)).is_empty());
         let gone = node.due_after(WINDOW / 2);
         assert_eq!(gone, node.owned_by_others(&["a", "b"]));
@@ -148,16 +122,16 @@ mod tests {
     #[test]
     fn client_returned_before_its_time_stays() {
         let mut node = Node::new();
-        node.sees(&view(&["a", "b"]), 0.5);
-        node.sees(&view(&["a"]), 0.5);
+        node.sees(&["a", "b"], 0.5);
+        node.sees(&["a"], 0.5);
         assert!(node.due_after(WINDOW).is_empty());
     }
 
     #[test]
     fn further_view_does_not_delay_clients() {
         let mut node = Node::new();
-        node.sees(&view(&["a", "b"]), 0.2);
-        node.sees(&view(&["a", "b", "c"]), 0.9);
+        node.sees(&["a", "b"], 0.2);
+        node.sees(&["a", "b", "c"], 0.9);
         assert_eq!(node.due_after(WINDOW / 5), node.owned_by_others(&["a", "b"]));
         assert!(!node.due_after(WINDOW).is_empty(), "those of the third node");
     }
@@ -165,20 +139,20 @@ mod tests {
     #[test]
     fn draining_node_owns_no_client_and_empty_view_moves_none() {
         let mut node = Node::new();
-        node.sees(&view(&[]), 0.5);
-        node.sees(&draining_view(&["a"], &["a"]), 0.5);
+        node.sees(&[], 0.5);
+        node.sees(&["-a"], 0.5);
         assert_eq!(node.reassignments.clients(), 0);
-        node.sees(&draining_view(&["a", "b"], &["a"]), 0.5);
+        node.sees(&["-a", "b"], 0.5);
         assert_eq!(node.due_after(WINDOW).len(), CLIENTS);
     }
 
     #[test]
     fn departed_client_is_forgotten() {
         let mut node = Node::new();
-        node.sees(&view(&["b"]), 0.5);
-        let (client, _) = node.clients[0];
-        node.core.socket_closed(client, signaling_wire::trunk::DetachReason::Lost);
-        node.sees(&view(&["b"]), 0.5);
+        node.sees(&["b"], 0.5);
+        let client = node.core.clients()[0];
+        node.core.socket_closed(client, DetachReason::Lost);
+        node.sees(&["b"], 0.5);
         assert_eq!(node.due_after(WINDOW).len(), CLIENTS - 1);
     }
 }

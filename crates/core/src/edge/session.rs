@@ -9,10 +9,10 @@ use signaling_wire::trunk::{Request, Slot, ToNode};
 use signaling_wire::{Origin, RemainingTtl, SessionId};
 use slotmap::SlotMap;
 
+use super::attachments::Link;
 use super::confirms::Confirms;
 use super::deduplicator::Deduplicator;
 use super::dialects::DialectSession;
-use super::link::Link;
 use super::output::Output;
 use super::phase::SessionPhase;
 use super::rate_limiter::ClientRateLimiter;

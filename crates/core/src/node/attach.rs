@@ -140,7 +140,7 @@ impl NodeCore {
         }
         let (client_id, ends_with_socket) = (session.client_id.clone(), session.ends_with_socket);
         let lingering = Lingering::of(&session, now + self.settings.resume);
-        let key = self.directory.add(session);
+        let key = self.directory.sessions.insert(session);
         self.trunks.bind(at, key);
         if cause != Some(DetachReason::Left) {
             self.attach_seats(now, key);
@@ -266,7 +266,7 @@ impl NodeCore {
             return;
         }
         self.trunks.unbind((session.trunk, session.slot));
-        self.directory.remove(key);
+        self.directory.sessions.remove(key);
     }
 
     /// Hands a session off to another node, with the messages owed to it. Its queues restart there.
@@ -296,6 +296,6 @@ impl NodeCore {
         if was_here {
             self.release_seats((id, key));
         }
-        self.directory.remove(key);
+        self.directory.sessions.remove(key);
     }
 }

@@ -34,9 +34,10 @@ pub struct UndeliveredSender {
 }
 
 /// All clients with a session or location at this node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Directory {
-    sessions: SlotMap<SessionKey, Session>,
+    /// All sessions, also those that only wait for outcomes. An attached one is detached first.
+    pub(super) sessions: SlotMap<SessionKey, Session>,
     /// Attached sessions: those with a socket.
     attached: HashMap<ClientId, SessionKey>,
     pub(super) lingering: HashMap<ClientId, Lingering>,
@@ -51,26 +52,15 @@ pub(super) struct Directory {
     superseded: Vec<(SessionKey, Instant)>,
     /// Sessions whose locations are not sent to their owners yet.
     pub(super) unannounced: VecDeque<SessionKey>,
-    announce_again_at: Instant,
+    /// Time at which all locations are sent again. `None`: now.
+    announce_again_at: Option<Instant>,
     /// Reports of clients with many undelivered signals.
     pub(super) undelivered: Vec<UndeliveredSender>,
 }
 
 impl Directory {
-    pub(super) fn new(start: Instant, rules: &Rules) -> Self {
-        Self {
-            sessions: SlotMap::with_key(),
-            attached: HashMap::new(),
-            lingering: HashMap::new(),
-            max_lingering: rules.max_lingering,
-            locations: HashMap::new(),
-            pending_resumes: HashMap::new(),
-            contended: Vec::new(),
-            superseded: Vec::new(),
-            unannounced: VecDeque::new(),
-            announce_again_at: start,
-            undelivered: Vec::new(),
-        }
+    pub(super) fn new(rules: &Rules) -> Self {
+        Self { max_lingering: rules.max_lingering, ..Self::default() }
     }
 
     /// Returns a session, with or without a socket. `None`: it was removed.
@@ -85,22 +75,12 @@ impl Directory {
         self.sessions.get_mut(session)
     }
 
-    /// Returns `true` if this node serves no session, not even for the outcomes of its last frames.
-    pub(super) fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
-    }
-
     /// Returns `true` if no session changes hands, and all locations are announced.
     pub(super) fn is_settled(&self) -> bool {
         self.pending_resumes.is_empty()
             && self.contended.is_empty()
             && self.superseded.is_empty()
             && self.unannounced.is_empty()
-    }
-
-    /// Adds a session without a socket.
-    pub(super) fn add(&mut self, session: Session) -> SessionKey {
-        self.sessions.insert(session)
     }
 
     /// Adds a session that holds its client's id from now on.
@@ -116,11 +96,6 @@ impl Directory {
     pub(super) fn detach(&mut self, session: SessionKey) -> bool {
         let Some(client) = self.sessions.get(session).map(|session| &session.client_id) else { return false };
         self.attached.get(client) == Some(&session) && self.attached.remove(client).is_some()
-    }
-
-    /// Removes a session that no longer holds its client's id.
-    pub(super) fn remove(&mut self, session: SessionKey) {
-        self.sessions.remove(session);
     }
 
     /// Returns the attached session of a client. `None`: it has none here.
@@ -279,13 +254,13 @@ impl Directory {
 
     /// Returns `true` if all locations are due to be sent again.
     pub(super) fn is_announcement_due(&self, now: Instant) -> bool {
-        now >= self.announce_again_at
+        self.announce_again_at.is_none_or(|at| now >= at)
     }
 
     /// Queues all sessions after the queued ones, until `again_at`. In another order a full lane
     /// would leave out the same sessions each time.
     pub(super) fn announce_all(&mut self, again_at: Instant) {
-        self.announce_again_at = again_at;
+        self.announce_again_at = Some(again_at);
         let waiting: FxHashSet<_> = self.unannounced.iter().copied().collect();
         let here = self.sessions.iter().filter(|(key, session)| !session.socket_ended && !waiting.contains(key));
         self.unannounced.extend(here.map(|(key, _)| key));

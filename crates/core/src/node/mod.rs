@@ -223,7 +223,7 @@ impl NodeCore {
             peers: Peers::new(&settings),
             custody: Custody::new(&settings),
             trunks: Trunks::default(),
-            directory: Directory::new(settings.epoch.0, &settings.rules),
+            directory: Directory::new(&settings.rules),
             rooms: Rooms::new(settings.epoch.0, settings.rooms),
             mesh_rooms: settings.rooms.mesh.map(|rules| MeshRooms::new(&settings, rules)),
             kicks: KickList::default(),
@@ -276,7 +276,7 @@ impl NodeCore {
     /// - All peers of the view, except suspects, have acknowledged their items.
     pub fn is_quiet(&self) -> bool {
         let rooms = self.rooms.is_quiet() && self.mesh_rooms.as_ref().is_none_or(MeshRooms::is_quiet);
-        self.directory.is_empty() && self.custody.is_empty() && rooms && self.peers.is_quiet()
+        self.directory.sessions.is_empty() && self.custody.is_empty() && rooms && self.peers.is_quiet()
     }
 
     /// Returns `true` if no message, takeover, location or room operation waits for a sweep. Sweeps

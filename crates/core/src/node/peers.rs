@@ -92,7 +92,7 @@ impl Peers {
             rules: Arc::clone(&settings.rules),
             view: Arc::default(),
             is_draining: false,
-            ranking: Ranking::new(settings.hash_seed, std::iter::empty::<&str>()),
+            ranking: Ranking::default(),
             by_rank: Vec::new(),
             peers: SlotMap::with_key(),
             by_id: FxHashMap::default(),

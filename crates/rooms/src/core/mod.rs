@@ -14,7 +14,7 @@ use crate::rules::MIN_SETTLE_MS;
 use crate::{OpResult, Request, Rules};
 
 /// Rooms of a store in memory, which tests and simulations use in place of a Redis.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Rooms {
     rules: Rules,
     /// Number of the current server process. Rooms that another one wrote last may lack writes.
@@ -27,7 +27,7 @@ pub struct Rooms {
 impl Rooms {
     /// Creates an empty set of rooms.
     pub fn new(rules: Rules) -> Self {
-        Self { rules, run: 0, replaced_at: None, room_by_name: BTreeMap::new(), next_idle_check_at: 0 }
+        Self { rules, ..Self::default() }
     }
 
     /// Continues as another process, which may lack the last or all writes. `now`: ms since 1970.

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use signaling_core::edge::{ClientKey, Reading, Refusal};
+use signaling_core::ws::encode;
 use signaling_protocol::CloseCode;
 use signaling_wire::trunk::DetachReason;
 
 use crate::agenda::{MS, Micros};
 use crate::event::{ClientFrame, ClientIx, ClientRequest, Exit, Host, MessageId, SocketId};
-use crate::frames::{self, Frame};
 use crate::ledger::Position;
 use crate::mutant::Mutant;
 use crate::plan::{Sending, Takes};
@@ -74,6 +74,9 @@ impl Socket {
 }
 
 const SOCKET_BUFFER: usize = 32 * 1024;
+/// Opcodes of frames.
+const TEXT: u8 = 1;
+const PING: u8 = 9;
 
 impl World {
     /// Returns a socket's edge and its key there, unless the edge has closed it.
@@ -273,14 +276,14 @@ impl World {
     /// Gives bytes to the socket. A message counts as written with its last byte.
     fn socket_takes(&mut self, id: SocketId, bytes: &[u8]) {
         self.sockets[id].received.extend_from_slice(bytes);
-        while let Some(frame) = frames::take(&mut self.sockets[id].received) {
-            match frame {
-                Frame::Text(text) => self.client_gets(id, &text),
-                Frame::Ping if !self.sockets[id].left => {
+        while let Some((opcode, payload)) = take_frame(&mut self.sockets[id].received) {
+            match opcode {
+                TEXT => self.client_gets(id, &payload),
+                PING if !self.sockets[id].left => {
                     let delay = self.rng.delay();
                     self.later(Host::Edge(self.sockets[id].edge), delay, move |world| world.edge_text(id, None));
                 }
-                Frame::Ping | Frame::Other => {}
+                _ => {}
             }
         }
     }
@@ -289,6 +292,19 @@ impl World {
     pub(crate) fn unread(&self) -> bool {
         self.sockets.iter().any(|socket| socket.takes_outcomes() && !socket.unread.is_empty())
     }
+}
+
+/// Removes one whole, unmasked frame from the front of `bytes`. Returns its opcode and payload.
+/// `None`: it is incomplete.
+fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
+    let length = encode::frame_len(bytes).filter(|length| *length <= bytes.len())?;
+    let frame: Vec<u8> = bytes.drain(..length).collect();
+    let header = match frame[1] {
+        126 => 4,
+        127 => 10,
+        _ => 2,
+    };
+    Some((frame[0] & 0x0f, frame[header..].to_vec()))
 }
 
 fn request(message: MessageId, sending: &Sending, position: Position) -> String {

@@ -30,6 +30,7 @@ pub(crate) use self::plan::RoomPlan;
 const MAX_REPAIR: Micros = 5 * SECOND;
 
 /// All state of rooms outside the nodes.
+#[derive(Default)]
 pub(crate) struct RoomWorld {
     /// Separate generator, so that rooms change the rest of a run as little as possible.
     rng: Rng,
@@ -53,12 +54,6 @@ pub(crate) struct RoomWorld {
     clients: Vec<RoomClient>,
 }
 
-impl Default for RoomWorld {
-    fn default() -> Self {
-        Self::new(0, RoomPlan::default(), 0)
-    }
-}
-
 impl RoomWorld {
     /// Creates the state of the rooms of a run, with `plan` and this number of clients.
     pub(crate) fn new(seed: u64, mut plan: RoomPlan, clients: usize) -> Self {
@@ -70,15 +65,10 @@ impl RoomWorld {
             rules,
             store: Rooms::new(rules),
             watch: Watch::new(rules),
-            copy: None,
-            changes: 0,
-            observed: BTreeMap::new(),
-            lost_at: Vec::new(),
-            settled_after: BTreeMap::new(),
             requests: std::mem::take(&mut plan.requests),
-            said: 0,
             clients: (0..clients).map(|_| RoomClient::default()).collect(),
             plan,
+            ..Self::default()
         }
     }
 

@@ -52,7 +52,7 @@ pub(super) struct Seen {
 }
 
 /// Expected state of all rooms, to check the store against.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Watch {
     rules: Rules,
     rooms: BTreeMap<RoomName, Room>,

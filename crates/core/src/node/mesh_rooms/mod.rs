@@ -141,7 +141,7 @@ impl MeshRooms {
             view_hash: View::default().hash(),
             adoptions: 0,
             members: BTreeSet::new(),
-            ranking: Ranking::new(settings.hash_seed, std::iter::empty::<&str>()),
+            ranking: Ranking::default(),
             requests: Requests::new(settings.incarnation),
             barrier: Barrier::new(settings.incarnation),
             owned: BTreeMap::new(),

@@ -275,7 +275,6 @@ impl NodeCore {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::UNIX_EPOCH;
 
     use signaling_protocol::ClientId;
@@ -285,7 +284,7 @@ mod tests {
 
     use super::super::super::Settings;
     use super::*;
-    use crate::{Member, View};
+    use crate::fixtures::view;
 
     fn by(number: u64) -> By {
         let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n0").unwrap());
@@ -322,15 +321,6 @@ mod tests {
         let mut mesh = MeshRooms::new(&settings, rules);
         mesh.own(&name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
         mesh.owned.remove(&name).unwrap()
-    }
-
-    fn view(ids: &[&str]) -> Arc<View> {
-        let member = |(port, id): (usize, &&str)| Member {
-            id: NodeId::new(id).unwrap(),
-            address: format!("127.0.0.1:{}", port + 1).parse().unwrap(),
-            draining: false,
-        };
-        Arc::new(View::new(ids.iter().enumerate().map(member)).unwrap())
     }
 
     /// Returns a name for which `fits` returns `true`.

@@ -37,6 +37,7 @@ struct Request {
 }
 
 /// Requests without an answer.
+#[derive(Default)]
 pub(super) struct Requests {
     last: RoomRequestId,
     pending: BTreeMap<RoomRequestId, Request>,
@@ -48,12 +49,7 @@ pub(super) struct Requests {
 
 impl Requests {
     pub(super) fn new(incarnation: Incarnation) -> Self {
-        Self {
-            last: RoomRequestId(first_number(incarnation)),
-            pending: BTreeMap::new(),
-            rooms: BTreeMap::new(),
-            uncertain: BTreeMap::new(),
-        }
+        Self { last: RoomRequestId(first_number(incarnation)), ..Self::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {

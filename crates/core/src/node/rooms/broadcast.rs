@@ -102,11 +102,11 @@ impl NodeCore {
             false => is_other,
         };
         if may_miss {
-            self.hold_command(now, session, (command.key, command.seq));
+            self.hold_command(now, session, command);
         } else if is_first_page && let Some(over) = self.check_budget(now, command, result.count.saturating_sub(1)) {
             match over {
                 OverBudget::Refuse(wait) => self.finish(session, &[], Some(&over_budget(wait))),
-                OverBudget::Delay(wait) => self.delay_command(now, session, (command.key, command.seq), wait),
+                OverBudget::Delay(wait) => self.delay_command(now, session, command, wait),
             }
         } else if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
             room_session.found.extend(result.members.iter().map(|member| member.client.clone()));

@@ -189,13 +189,22 @@ impl NodeCore {
         result: &OpResult,
     ) {
         let Some(command) = self.first_command(at) else { return };
-        let (session, key, seq) = at;
+        let (session, key, _) = at;
         match &command.kind {
             CommandKind::Signal { to, .. } => self.recipient_answered(now, session, room, to, result),
             CommandKind::Join { data } if self.has_lost_seat(session, room, result) => {
-                self.hold_lost_seat(now, session, room, &command, data.clone(), result);
+                // The restored seat has the answer.
+                if let Some(LocalSeat { seat, .. }) = self.rooms.seat_mut(session, room) {
+                    seat.requester.number = command.number.0;
+                    seat.data = data.clone().or(seat.data.take());
+                }
+                if self.rooms.is_other_incarnation(room, result.incarnation) {
+                    self.handle_loss(now, room, result.incarnation);
+                }
+                self.rooms.restore(room, &[session]);
+                self.hold_command(now, session, &command);
             }
-            CommandKind::Join { data } => self.joined(now, session, room, &command, data.clone(), result),
+            CommandKind::Join { .. } => self.joined(now, session, room, &command, result),
             CommandKind::Leave | CommandKind::LeaveAll => {
                 if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
                     room_session.seats.remove(room);
@@ -209,7 +218,7 @@ impl NodeCore {
                 self.finish(session, &[left(room)], None);
             }
             CommandKind::Members { after: None } if self.may_miss_members(room, result) => {
-                self.hold_command(now, session, (key, seq));
+                self.hold_command(now, session, &command);
             }
             CommandKind::Members { after } => {
                 let has_seat = self.rooms.has_seat(session, room);
@@ -230,36 +239,8 @@ impl NodeCore {
             && (result.settling || self.rooms.is_other_incarnation(room, result.incarnation))
     }
 
-    /// Restores the lost seat and answers the command from the restored seat.
-    fn hold_lost_seat(
-        &mut self,
-        now: Instant,
-        session: SessionId,
-        room: &RoomName,
-        command: &Command,
-        data: Option<Box<str>>,
-        result: &OpResult,
-    ) {
-        if let Some(LocalSeat { seat, .. }) = self.rooms.seat_mut(session, room) {
-            seat.requester.number = command.number.0;
-            seat.data = data.or(seat.data.take());
-        }
-        if self.rooms.is_other_incarnation(room, result.incarnation) {
-            self.handle_loss(now, room, result.incarnation);
-        }
-        self.rooms.restore(room, &[session]);
-        self.hold_command(now, session, (command.key, command.seq));
-    }
-
-    fn joined(
-        &mut self,
-        now: Instant,
-        session: SessionId,
-        room: &RoomName,
-        command: &Command,
-        data: Option<Box<str>>,
-        result: &OpResult,
-    ) {
+    fn joined(&mut self, now: Instant, session: SessionId, room: &RoomName, command: &Command, result: &OpResult) {
+        let CommandKind::Join { data } = &command.kind else { return };
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let status = result.statuses.first().copied().unwrap_or(SeatStatus::Unknown);
         let (reply, sent_ahead) = match status {
@@ -284,7 +265,7 @@ impl NodeCore {
                 };
             }
         };
-        let data = data.or_else(|| room_session.seats.remove(room).and_then(|local| local.seat.data));
+        let data = data.clone().or_else(|| room_session.seats.remove(room).and_then(|local| local.seat.data));
         let requester = room_session.requester(session, command.number, &self.settings.id);
         let at = result.stamp();
         let seat = LocalSeat { seat: Seat { requester, status, data }, sent: at, sent_ahead, is_over: false };
@@ -302,7 +283,8 @@ impl NodeCore {
 
     /// Holds an answer that may lack members and repeats the store call every 200 ms. After 2 s
     /// refuses the command by [`STORE_UNAVAILABLE`].
-    pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: (SessionKey, Seq)) {
+    pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: &Command) {
+        let command = (command.key, command.seq);
         let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
         let held = held.unwrap_or(HeldCommand { command, until: now + HOLD_TIMEOUT, retry_at: now });
         if now >= held.until {
@@ -312,14 +294,8 @@ impl NodeCore {
     }
 
     /// Holds a command for `wait`, and then begins it again.
-    pub(super) fn delay_command(
-        &mut self,
-        now: Instant,
-        session: SessionId,
-        command: (SessionKey, Seq),
-        wait: Duration,
-    ) {
-        let retry_at = now + wait;
+    pub(super) fn delay_command(&mut self, now: Instant, session: SessionId, command: &Command, wait: Duration) {
+        let (command, retry_at) = ((command.key, command.seq), now + wait);
         self.rooms.held.insert(session, HeldCommand { command, until: retry_at + HOLD_TIMEOUT, retry_at });
     }
 

@@ -16,7 +16,6 @@
 //! | seats: refreshed, restored after a loss in the store, dropped | `presence` |
 //! | seats that move between nodes | `handoff` |
 //! | operations of the store | `task` |
-//! | answers for operators, numbers for metrics | `report` |
 
 mod broadcast;
 mod budget;
@@ -26,23 +25,24 @@ mod handoff;
 mod local_room;
 mod messages;
 mod presence;
-mod report;
 mod room_session;
 mod scope;
 mod task;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use crate::edge::Rate;
 use signaling_protocol::RoomName;
-use signaling_rooms::{OpResult, StoreError};
+use signaling_rooms::{OpResult, SeatStatus, StoreError};
 use signaling_wire::SessionId;
 use signaling_wire::grant::SignalScope;
 
 use self::command::HeldCommand;
 use self::local_room::LocalRoom;
 use self::room_session::RoomSession;
+use super::NodeCore;
 
 pub(super) use self::broadcast::Tally;
 pub(super) use self::budget::BroadcastBudget;
@@ -57,8 +57,6 @@ pub struct RoomSettings {
     pub mesh: Option<signaling_rooms::Rules>,
     /// `true` to keep operations on rooms that nodes own, without a limit, until
     /// [`NodeCore::take_room_commits`] takes them. For tests of whole meshes.
-    ///
-    /// [`NodeCore::take_room_commits`]: super::NodeCore::take_room_commits
     pub records_commits: bool,
     /// Interval between refreshes of all seats in a store. Rooms that nodes own need none.
     pub presence_refresh: Duration,
@@ -199,5 +197,39 @@ impl Rooms {
     /// Returns `true` if the node may stop: no command of a session is pending.
     pub(super) fn is_quiet(&self) -> bool {
         self.sessions.values().all(|room_session| !room_session.is_busy())
+    }
+}
+
+impl NodeCore {
+    /// Returns the rooms with seats at this node, sorted, after the name `after`. `None`: all.
+    pub fn rooms_after(&self, after: Option<&str>) -> impl Iterator<Item = &RoomName> {
+        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.rooms.local.range::<str, _>((behind, Bound::Unbounded)).map(|(room, _)| room)
+    }
+
+    /// Returns the numbers of members and waiting clients of a room at this node. `None`: no seat.
+    pub fn room(&self, room: &str) -> Option<(u64, u64)> {
+        let local = self.rooms.local.get(room)?;
+        Some((local.members.len() as u64, local.waiting.len() as u64))
+    }
+
+    /// Returns the rooms in which a session has seats at this node, with the status of each seat as
+    /// last known here. Empty without any.
+    pub fn seats_of(&self, session: SessionId) -> impl Iterator<Item = (&RoomName, &SeatStatus)> {
+        let room_session = self.rooms.sessions.get(&session).into_iter();
+        room_session.flat_map(|room_session| &room_session.seats).map(|(room, local)| (room, &local.seat.status))
+    }
+
+    /// Returns the present numbers of rooms and seats.
+    pub fn room_figures(&self) -> RoomFigures {
+        let local = self.rooms.local.values();
+        let members = local.clone().map(|local| local.members.len()).sum();
+        let waiting = local.map(|local| local.waiting.len()).sum();
+        RoomFigures { rooms: self.rooms.local.len(), members, waiting }
+    }
+
+    /// Returns the counts of room events since the start.
+    pub fn room_counts(&self) -> RoomCounts {
+        self.rooms.counts
     }
 }

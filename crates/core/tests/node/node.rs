@@ -1,7 +1,7 @@
 //! A node's core driven by hand, with its inputs and outputs, and its clients.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::node::{InboundExchange, NodeCore, PeerKey, Rules, Settings, TrunkKey};
 use signaling_core::{Member, View};
@@ -13,12 +13,13 @@ use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RemainingTtl, Seq
 
 pub(crate) const HOLD: Duration = Duration::from_secs(20);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
+/// Time of day at the start of each node, in seconds since 1970.
+pub(crate) const START: u64 = 1_700_000_000;
 
 /// A node with a manual clock.
 pub(crate) struct Node {
     pub(crate) core: NodeCore,
     pub(crate) now: Instant,
-    incarnation: Incarnation,
 }
 
 impl Node {
@@ -41,20 +42,13 @@ impl Node {
     }
 
     pub(crate) fn with_rules(id: &str, rules: Rules) -> Self {
-        let (now, incarnation) = (Instant::now(), incarnation_of(id));
-        let epoch = (now, SystemTime::now());
-        let settings = Settings::new(NodeId::new(id).unwrap(), incarnation, b"0123456789abcdef", epoch);
-        Self { core: NodeCore::new(Settings { rules: Arc::new(rules), ..settings }), now, incarnation }
+        let now = Instant::now();
+        Self { core: NodeCore::new(Settings { rules: Arc::new(rules), ..settings(id, now) }), now }
     }
 
-    /// Gives the node a view of these nodes, all at one address.
+    /// Gives the node a view of these nodes.
     pub(crate) fn set_view(&mut self, nodes: &[&str]) {
-        let member = |id: &&str| Member {
-            id: NodeId::new(id).unwrap(),
-            address: "127.0.0.1:1".parse().unwrap(),
-            draining: false,
-        };
-        self.core.set_view(self.now, Arc::new(View::new(nodes.iter().map(member)).unwrap()));
+        self.core.set_view(self.now, view(nodes.iter().map(|id| (*id, false))));
     }
 
     fn peer(&self) -> PeerKey {
@@ -139,7 +133,7 @@ impl Node {
     pub(crate) fn opens_lane_to(&mut self, other: &mut Self) -> (ExchangeNumber, InboundExchange) {
         let opening = self.core.open_lane(self.now, self.peer()).unwrap();
         let inbound = other.core.accept_lane(other.now, &opening).unwrap().unwrap();
-        self.core.lane_opened(self.now, self.peer(), opening.exchange, other.incarnation);
+        self.core.lane_opened(self.now, self.peer(), opening.exchange, other.core.settings().incarnation);
         (opening.exchange, inbound)
     }
 
@@ -192,8 +186,29 @@ pub(crate) fn newcomer(slot: Slot, client_id: &str, session: u8) -> Attach<'_> {
     Attach::newcomer(slot, session, client_id, u64::from(session.0[0]))
 }
 
+/// Returns the settings of a node that starts at `now`.
+pub(crate) fn settings(id: &str, now: Instant) -> Settings {
+    let epoch = (now, UNIX_EPOCH + Duration::from_secs(START));
+    Settings::new(NodeId::new(id).unwrap(), incarnation_of(id), b"0123456789abcdef", epoch)
+}
+
 fn incarnation_of(id: &str) -> Incarnation {
-    Incarnation([id.as_bytes()[0]; 8])
+    Incarnation([id.as_bytes()[id.len() - 1]; 8])
+}
+
+/// Returns the address of a node in views.
+pub(crate) fn address_of(id: &str) -> String {
+    format!("{id}:1")
+}
+
+/// Returns a view of these nodes. `true` marks a draining node.
+pub(crate) fn view<'a>(nodes: impl Iterator<Item = (&'a str, bool)>) -> Arc<View> {
+    let member = |(id, draining): (&str, bool)| Member {
+        id: NodeId::new(id).unwrap(),
+        address: address_of(id).parse().unwrap(),
+        draining,
+    };
+    Arc::new(View::new(nodes.map(member)).unwrap())
 }
 
 /// Returns the number of a batch, and the recipients of its envelopes.

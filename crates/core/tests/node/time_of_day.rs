@@ -7,17 +7,9 @@ use signaling_core::ice::{IceServers, Turn};
 use signaling_protocol::ClientId;
 use signaling_wire::trunk::{Attach, DetachReason, Request, Slot, ToEdge, ToNode};
 
-use crate::node::{Node, SECOND, newcomer};
+use crate::node::{Node, SECOND, START, newcomer};
 
-const START: u64 = 1_700_000_000;
 const DAY: u64 = 24 * 3600;
-
-/// A node whose system clock shows `START`.
-fn node() -> Node {
-    let mut node = Node::new("a");
-    set_clock(&mut node, START);
-    node
-}
 
 /// Sets the system clock of a node, in seconds since 1970.
 fn set_clock(node: &mut Node, seconds: u64) {
@@ -42,7 +34,7 @@ fn welcome(node: &mut Node, client: &str, accepted_at_us: u8, resume: Option<&st
 
 #[test]
 fn turn_credentials_follow_the_system_clock_when_it_is_set() {
-    let mut node = node();
+    let mut node = Node::new("a");
     let turn = Turn { urls: ["turn:t".to_owned()].into(), secret: (*b"secret").into(), lifetime: 60 * SECOND };
     node.core.set_ice_servers(IceServers { turn: Some(turn), ..IceServers::default() });
     let username = |welcome: Value| welcome["ice_servers"][0]["username"].as_str().unwrap().to_owned();
@@ -55,7 +47,7 @@ fn turn_credentials_follow_the_system_clock_when_it_is_set() {
 #[test]
 fn resume_token_expires_by_the_system_clock() {
     for (days, resumed) in [(6, true), (8, false)] {
-        let mut node = node();
+        let mut node = Node::new("a");
         let token = welcome(&mut node, "anna", 1, None)["resume"].as_str().unwrap().to_owned();
         set_clock(&mut node, START + days * DAY);
         assert_eq!(welcome(&mut node, "anna", 2, Some(&token))["resumed"], resumed, "{days} days later");
@@ -64,7 +56,7 @@ fn resume_token_expires_by_the_system_clock() {
 
 #[test]
 fn kick_is_dated_by_the_system_clock() {
-    let (mut node, anna) = (node(), ClientId::new("anna").unwrap());
+    let (mut node, anna) = (Node::new("a"), ClientId::new("anna").unwrap());
     node.core.learn_kick(node.now, &anna, START + DAY);
     assert_eq!(node.core.kicks().count(), 0, "a kick of tomorrow is not believed");
     set_clock(&mut node, START + DAY);

@@ -1,4 +1,5 @@
-//! Outcomes that the sender receives, and their time.
+//! Messages on their way to a client's edge: bounded by confirms, without duplicates, and each with
+//! an outcome for its sender in time.
 
 use std::time::Duration;
 
@@ -63,4 +64,33 @@ fn possibly_written_message_without_hold_is_not_unavailable() {
     node.send(senders, 0, 1, text);
     node.core.trunk_down(node.now, recipients);
     assert_eq!(node.take_output(senders).outcomes, [], "its edge may have written it");
+}
+
+#[test]
+fn held_messages_arrive_as_fast_as_the_client_reads() {
+    let (mut node, trunk) = Node::with_client("anna");
+    (1..=40).for_each(|seq| node.up(trunk, 0, seq, "bob", 10_000));
+    node.attach(trunk, 1, "bob", 0);
+    let mut outcomes = 0;
+    loop {
+        let said = node.take_output(trunk);
+        outcomes += said.outcomes.len();
+        assert!(said.down_bytes < 200 * 1024, "{} bytes at once", said.down_bytes);
+        let Some(up_to) = said.downs.into_iter().max() else { break };
+        node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(up_to), exceptions: vec![] });
+    }
+    assert_eq!(outcomes, 40);
+    assert_eq!(node.core.held_bytes(), 0);
+}
+
+#[test]
+fn duplicate_of_an_unconfirmed_message_is_not_sent_down() {
+    let (mut node, trunk) = Node::with_client("anna");
+    node.attach(trunk, 1, "bob", 0);
+    node.up(trunk, 0, 1, "bob", 0);
+    assert_eq!(node.take_output(trunk).downs, [1]);
+    node.pass(5 * SECOND);
+    assert!(node.take_output(trunk).downs.is_empty());
+    node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
+    assert_eq!(node.take_output(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
 }

@@ -2,24 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use signaling_core::node::{NodeCore, RoomSettings, RoomTask, Settings, TrunkKey, Urgency};
-use signaling_core::{Member, View};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::{Op, OpResult, Requester, Rooms, Rules, StoreError};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Request, Slot, ToEdge, ToNode};
-use signaling_wire::{BatchNumber, Incarnation, RemainingTtl, Seq, SessionId, forward, lane};
+use signaling_wire::{BatchNumber, RemainingTtl, Seq, SessionId, forward, lane};
 
-pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) use crate::node::SECOND;
+use crate::node::{HOLD, START, address_of, settings, view};
+
 pub(crate) const PRESENCE: Duration = Duration::from_secs(20);
-const HOLD: Duration = Duration::from_secs(20);
 
 struct Node {
     id: &'static str,
-    incarnation: Incarnation,
     core: NodeCore,
     trunk: TrunkKey,
 }
@@ -77,16 +76,14 @@ impl Stage {
             ..Rules::default()
         };
         let view = view(ids.iter().map(|id| (*id, false)));
-        let node = |(index, id): (usize, &&'static str)| {
-            let epoch = (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
-            let settings = Settings::new(NodeId::new(id).unwrap(), incarnation_of(index), b"0123456789abcdef", epoch);
-            let mut core = NodeCore::new(Settings { rooms, ..settings });
+        let node = |id: &&'static str| {
+            let mut core = NodeCore::new(Settings { rooms, ..settings(id, now) });
             core.set_view(now, Arc::clone(&view));
             let trunk = core.trunk_up();
-            Node { id, incarnation: incarnation_of(index), core, trunk }
+            Node { id, core, trunk }
         };
         let mut stage = Self {
-            nodes: ids.iter().enumerate().map(node).collect(),
+            nodes: ids.iter().map(node).collect(),
             clients: BTreeMap::new(),
             store: Rooms::new(rules),
             store_is_down: false,
@@ -377,7 +374,7 @@ impl Stage {
     }
 
     fn store_time(&self) -> u64 {
-        1_700_000_000_000 + u64::try_from((self.now - self.start).as_millis()).unwrap()
+        START * 1_000 + u64::try_from((self.now - self.start).as_millis()).unwrap()
     }
 
     /// Counts the operations that the store has carried out.
@@ -468,7 +465,7 @@ impl Stage {
                 let opening = self.nodes[from].core.open_lane(now, peer).unwrap();
                 let inbound = self.nodes[to].core.accept_lane(now, &opening).unwrap().unwrap();
                 let exchange = opening.exchange;
-                let incarnation = self.nodes[to].incarnation;
+                let incarnation = self.nodes[to].core.settings().incarnation;
                 self.nodes[from].core.lane_opened(now, peer, exchange, incarnation);
                 let mut last = BatchNumber::default();
                 while let Some(frame) = self.nodes[from].core.take_lane_frame(now, peer, exchange) {
@@ -521,25 +518,6 @@ impl Stage {
             }
         }
     }
-}
-
-fn incarnation_of(node: usize) -> Incarnation {
-    Incarnation([node as u8; 8])
-}
-
-/// Returns the address of a node in views.
-fn address_of(id: &str) -> String {
-    format!("{id}:1")
-}
-
-/// Returns a view of these nodes. `true` marks a draining node.
-fn view(nodes: impl Iterator<Item = (&'static str, bool)>) -> Arc<View> {
-    let member = |(id, draining): (&str, bool)| Member {
-        id: NodeId::new(id).unwrap(),
-        address: address_of(id).parse().unwrap(),
-        draining,
-    };
-    Arc::new(View::new(nodes.map(member)).unwrap())
 }
 
 /// Returns a message without its version, which depends on the clock.

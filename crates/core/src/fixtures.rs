@@ -1,0 +1,30 @@
+//! Views, and clients at an edge, for the unit tests of several modules.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use signaling_protocol::{ClientId, NodeId};
+use signaling_wire::SessionId;
+
+use crate::edge::{ClientKey, ConnectRequest, EdgeCore, LinkKey, Newcomer};
+use crate::{Member, View};
+
+/// Returns a view of these nodes. Those with the prefix `-` drain.
+pub(crate) fn view(nodes: &[&str]) -> Arc<View> {
+    let member = |marked: &&str| {
+        let id = marked.trim_start_matches('-');
+        let address = format!("{id}:1").parse().unwrap();
+        Member { id: NodeId::new(id).unwrap(), address, draining: marked.starts_with('-') }
+    };
+    Arc::new(View::new(nodes.iter().map(member)).unwrap())
+}
+
+/// Adds the client with this number to an edge, and attaches it to a link.
+pub(crate) fn attach_client(core: &mut EdgeCore, now: Instant, link: LinkKey, number: u8) -> ClientKey {
+    let client_id = ClientId::new(&format!("client-{number}")).unwrap();
+    let (session, request) = (SessionId([number; 16]), ConnectRequest::default());
+    let newcomer = Newcomer { client_id, session, accepted_at_us: 1, reliable: false, request };
+    let client = core.connect(now, newcomer, None);
+    core.attach(now, client, link);
+    client
+}
