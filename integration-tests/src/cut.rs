@@ -18,31 +18,15 @@ use crate::{TestMesh, eventually};
 /// Start of a request that opens a lane, before the name of its sender.
 const LANE: &[u8] = b"POST /internal/v1/lane?sender=";
 
-/// Connections whose bytes a relay holds back, like a network that drops packets.
-#[derive(Clone)]
-enum Held {
-    Nothing,
-    Everything,
-    LanesOf(Vec<String>),
-}
-
-impl Held {
-    /// Returns `true` for a held connection. `sender` is the node whose lane it carries, `None` for
-    /// other connections.
-    fn includes(&self, sender: Option<&String>) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::Everything => true,
-            Self::LanesOf(senders) => sender.is_some_and(|sender| senders.contains(sender)),
-        }
-    }
-}
+/// Returns `true` for a connection whose bytes a relay holds back, like a network that drops
+/// packets. The argument is the node whose lane the connection carries; `None` for others.
+type IsHeld = Arc<dyn Fn(Option<&str>) -> bool + Send + Sync>;
 
 /// A relay in front of a listener. It ends when dropped.
 pub struct Relay {
     /// Address at which it accepts connections.
     pub address: SocketAddr,
-    held: watch::Sender<Held>,
+    is_held: watch::Sender<IsHeld>,
     /// Nodes that have opened a lane.
     senders: Arc<Mutex<BTreeSet<String>>>,
     _tasks: JoinSet<()>,
@@ -55,7 +39,7 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let targets: Vec<SocketAddr> = targets.iter().map(|target| host(target).parse().unwrap()).collect();
-        let (held, holds) = watch::channel(Held::Nothing);
+        let (is_held, holds) = watch::channel::<IsHeld>(Arc::new(|_: Option<&str>| false));
         let senders = Arc::<Mutex<BTreeSet<String>>>::default();
         let seen = Arc::clone(&senders);
         let mut tasks = JoinSet::new();
@@ -67,7 +51,7 @@ impl Relay {
                 while relays.try_join_next().is_some() {}
             }
         });
-        Self { address, held, senders, _tasks: tasks }
+        Self { address, is_held, senders, _tasks: tasks }
     }
 
     /// Puts a relay in front of a node's internal listener, as the node's new address in discovery.
@@ -99,24 +83,26 @@ impl Relay {
 
     /// Holds back all connections, new ones too, in both directions.
     pub fn hold(&self) {
-        self.held.send_replace(Held::Everything);
+        self.is_held.send_replace(Arc::new(|_: Option<&str>| true));
     }
 
     /// Holds back the lanes of the nodes in `senders`, and no other connections.
     pub fn hold_lanes_of(&self, senders: &[&str]) {
-        self.held.send_replace(Held::LanesOf(senders.iter().map(ToString::to_string).collect()));
+        let senders: Vec<String> = senders.iter().map(ToString::to_string).collect();
+        let is_held = move |sender: Option<&str>| sender.is_some_and(|sender| senders.iter().any(|it| it == sender));
+        self.is_held.send_replace(Arc::new(is_held));
     }
 
     /// Ends holding back. Held bytes then pass.
     pub fn let_go(&self) {
-        self.held.send_replace(Held::Nothing);
+        self.is_held.send_replace(Arc::new(|_: Option<&str>| false));
     }
 }
 
 async fn relay(
     mut near: TcpStream,
     targets: Vec<SocketAddr>,
-    mut holds: watch::Receiver<Held>,
+    mut holds: watch::Receiver<IsHeld>,
     senders: Arc<Mutex<BTreeSet<String>>>,
 ) {
     let mut first = Vec::new();
@@ -135,10 +121,10 @@ async fn relay(
         far.write_all(&first).await?;
         copy_bidirectional(&mut near, &mut far).await
     });
-    while holds.wait_for(|held| !held.includes(sender.as_ref())).await.is_ok() {
+    while holds.wait_for(|is_held| !is_held(sender.as_deref())).await.is_ok() {
         tokio::select! {
             _ = &mut carry => return,
-            _ = holds.wait_for(|held| held.includes(sender.as_ref())) => {}
+            _ = holds.wait_for(|is_held| is_held(sender.as_deref())) => {}
         }
     }
 }

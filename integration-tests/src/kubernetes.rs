@@ -110,12 +110,7 @@ async fn control(file: PathBuf, api: Arc<ApiServer>) {
 /// Returns the slice of a node: unready, ready, terminating, then also unready.
 fn slice(DiscoveredNode { id, address, draining }: &DiscoveredNode, age: Duration) -> Slice {
     let (ip, port) = address.rsplit_once(':').unwrap();
-    let pod = Pod::serving(id, ip);
-    let pod = match draining {
-        false if age < LAG => pod.unready(),
-        true if age >= PROBED => pod.terminating().unready(),
-        true if age >= LAG => pod.terminating(),
-        _ => pod,
-    };
+    let serving = if *draining { age < PROBED } else { age >= LAG };
+    let pod = Pod { serving, terminating: *draining && age >= LAG, ..Pod::serving(id, ip) };
     Slice::new(&format!("signaling-nodes-{id}"), port.parse().unwrap(), [pod])
 }

@@ -58,7 +58,7 @@ impl PacedSenders {
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                if let Ok(peer) = Peer::try_connect(&url, &id).await {
+                if let Ok(peer) = Peer::open(&url, &id, "").await {
                     peer.close().await;
                 }
             }

@@ -27,15 +27,7 @@ pub struct Peer<S = TcpStream> {
 impl Peer {
     /// Connects a plain client. Panics if the server refuses it.
     pub async fn connect(url: &str, client_id: &str) -> Self {
-        Self::try_connect(url, client_id).await.unwrap()
-    }
-
-    /// As [`Peer::connect`].
-    ///
-    /// # Errors
-    /// If the server refuses it.
-    pub async fn try_connect(url: &str, client_id: &str) -> Result<Self, Error> {
-        Self::open(url, client_id, "").await
+        Self::open(url, client_id, "").await.unwrap()
     }
 
     /// Connects with an access token (JWT). Panics if the server refuses it.

@@ -22,20 +22,6 @@ impl Pod {
         Self { name: name.into(), ip: ip.into(), serving: true, terminating: false }
     }
 
-    /// Makes the readiness probe fail.
-    #[must_use]
-    pub fn unready(mut self) -> Self {
-        self.serving = false;
-        self
-    }
-
-    /// Begins the termination.
-    #[must_use]
-    pub fn terminating(mut self) -> Self {
-        self.terminating = true;
-        self
-    }
-
     fn to_json(&self, namespace: &str) -> Value {
         json!({
             "addresses": [self.ip],

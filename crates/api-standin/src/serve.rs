@@ -78,36 +78,26 @@ async fn slices(
     Path(namespace): Path<String>,
     Query(query): Query<HashMap<String, String>>,
 ) -> Response {
+    let is_watch = is_watch(&query);
+    let fault = {
+        let state = shared.borrow();
+        if is_watch { state.watch_fault } else { state.list_fault }
+    };
+    match fault {
+        Some(Fault::Status(code)) => return status(code),
+        Some(Fault::Hang) => std::future::pending::<()>().await,
+        Some(other) if !is_watch => panic!("a list cannot fail by {other:?}"),
+        _ => {}
+    }
     let value = |name: &str| query.get(name).map_or("", String::as_str);
     let selection = Selection::new(namespace, value("labelSelector"));
-    if is_watch(&query) {
-        let request = WatchRequest {
-            selection,
-            version: value("resourceVersion").parse().unwrap(),
-            seconds: value("timeoutSeconds").parse().unwrap(),
-        };
-        return watch(shared, request).await;
+    if !is_watch {
+        return json_answer(200, &shared.borrow().store.list(&selection));
     }
-    let fault = shared.borrow().list_fault;
-    match fault {
-        Some(Fault::Status(code)) => status(code),
-        Some(Fault::Hang) => std::future::pending().await,
-        Some(other) => panic!("a list cannot fail by {other:?}"),
-        None => json_answer(200, &shared.borrow().store.list(&selection)),
-    }
-}
-
-async fn watch(shared: Shared, request: WatchRequest) -> Response {
-    let fault = shared.borrow().watch_fault;
-    match fault {
-        Some(Fault::Status(code)) => status(code),
-        Some(Fault::Hang) => std::future::pending().await,
-        _ => {
-            let mut response = Response::new(Body::from_stream(lines(shared, request)));
-            response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
-            response
-        }
-    }
+    let (version, seconds) = (value("resourceVersion").parse().unwrap(), value("timeoutSeconds").parse().unwrap());
+    let mut response = Response::new(Body::from_stream(lines(shared, WatchRequest { selection, version, seconds })));
+    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    response
 }
 
 fn status(code: u16) -> Response {

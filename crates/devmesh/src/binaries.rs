@@ -14,24 +14,14 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Searches `dir`, or with `None` the folder of the running program. If that is `deps`, where
-    /// test binaries lie, its parent folder is searched next. The returned paths are absolute.
+    /// Searches `dir`, or with `None` the folder of the running program. The returned paths are
+    /// absolute.
     ///
     /// # Errors
     /// If a program is missing, or its path or that of the running program cannot be resolved.
     pub fn locate(dir: Option<&Path>) -> Result<Self> {
-        if let Some(dir) = dir {
-            return Self::in_dir(dir);
-        }
         let own = std::env::current_exe().context("cannot locate this program")?;
-        let beside = own.parent().unwrap_or(Path::new("."));
-        match Self::in_dir(beside) {
-            Err(_) if beside.ends_with("deps") => Self::in_dir(beside.parent().unwrap_or(beside)),
-            found => found,
-        }
-    }
-
-    fn in_dir(dir: &Path) -> Result<Self> {
+        let dir = dir.or(own.parent()).unwrap_or(Path::new("."));
         let find = |name: &str| {
             let path = dir.join(name);
             if !path.is_file() {

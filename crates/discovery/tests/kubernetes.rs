@@ -16,18 +16,18 @@ use tokio::time::{sleep, timeout};
 async fn pods_come_drain_and_go() {
     let cluster = Cluster::of(&["a", "b"]).await;
     let put = |pods: Vec<Pod>| cluster.api.put(&Slice::new("one", 7900, pods));
-    put(vec![pod("a"), pod("b"), pod("c").unready()]);
+    put(vec![pod("a"), pod("b"), Pod { serving: false, ..pod("c") }]);
     put(vec![pod("a"), pod("b"), pod("c")]);
     cluster.becomes_within(CHANGE_TIMEOUT, "a b c").await;
-    put(vec![pod("a"), pod("b").terminating(), pod("c")]);
+    put(vec![pod("a"), Pod { terminating: true, ..pod("b") }, pod("c")]);
     cluster.becomes_within(CHANGE_TIMEOUT, "a b! c").await;
     // A draining node reports that it is not ready.
-    put(vec![pod("a"), pod("b").terminating().unready(), pod("c")]);
+    put(vec![pod("a"), Pod { serving: false, terminating: true, ..pod("b") }, pod("c")]);
     sleep(2 * HOLD).await;
     assert_eq!(cluster.members(), "a b! c");
     put(vec![pod("a"), pod("c")]);
     cluster.becomes_within(CHANGE_TIMEOUT, "a c").await;
-    put(vec![pod("a"), pod("c").unready()]);
+    put(vec![pod("a"), Pod { serving: false, ..pod("c") }]);
     sleep(HOLD / 2).await;
     assert_eq!(cluster.members(), "a c");
     cluster.becomes("a").await;
@@ -40,11 +40,12 @@ async fn unready_peer_stays_and_terminating_peer_drains() {
     api.put(&slice("one", &["a", "b"]));
     let cluster = Cluster::following_as(api, Subject::Peers).await;
     cluster.becomes("a b").await;
-    cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").unready(), pod("c").unready()]));
+    let put = |pods: Vec<Pod>| cluster.api.put(&Slice::new("one", 7900, pods));
+    put(vec![pod("a"), Pod { serving: false, ..pod("b") }, Pod { serving: false, ..pod("c") }]);
     cluster.becomes_within(CHANGE_TIMEOUT, "a b c").await;
     sleep(2 * HOLD).await;
     assert_eq!(cluster.members(), "a b c");
-    cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").unready().terminating(), pod("c")]));
+    put(vec![pod("a"), Pod { serving: false, terminating: true, ..pod("b") }, pod("c")]);
     cluster.becomes_within(CHANGE_TIMEOUT, "a b! c").await;
 }
 
@@ -79,7 +80,7 @@ async fn expired_version_is_healed_by_a_list() {
         let cluster = Cluster::of(&["a", "b"]).await;
         let lists = cluster.asked("list");
         // No await between these calls: the events are dropped before the watch can send them.
-        cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").terminating()]));
+        cluster.api.put(&Slice::new("one", 7900, [pod("a"), Pod { terminating: true, ..pod("b") }]));
         cluster.api.expires();
         if is_at_begin {
             cluster.api.ends_watches();

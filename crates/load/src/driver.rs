@@ -2,7 +2,7 @@
 //! all scenarios.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read as _};
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::yield_now;
 use tokio::time::sleep;
@@ -28,7 +29,7 @@ pub(crate) struct Driver {
     clock: Clock,
     /// Start of the schedule on the clock, in microseconds.
     pub(crate) start_us: u64,
-    ticker: Ticker,
+    ticker: AsyncFd<File>,
     /// Number of started units.
     pub(crate) begun: u64,
     bar: ProgressBar,
@@ -41,7 +42,7 @@ impl Driver {
         let bar = progress(schedule.duration_us / 1_000_000, what);
         // Read before the ticker starts, so that units of a tick are due at that tick.
         let start_us = clock.now_us();
-        let ticker = Ticker::every(Duration::from_micros(TICK_US))?;
+        let ticker = ticker(Duration::from_micros(TICK_US))?;
         Ok(Self { schedule, clock, start_us, ticker, begun: 0, bar })
     }
 
@@ -70,7 +71,9 @@ impl Driver {
                 return Ok(());
             }
             self.bar.set_position(now_us / 1_000_000);
-            self.ticker.tick().await?;
+            // Ticks missed since the last one count as one.
+            let tick = self.ticker.async_io_mut(Interest::READABLE, |timer| timer.read(&mut [0; 8]));
+            tick.await.context("the timer is broken")?;
         }
     }
 }
@@ -90,39 +93,19 @@ pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bo
     sleep(QUIET).await;
 }
 
-/// A timer with a resolution of some microseconds. The runtime's own timers round up to 1 ms.
-pub(crate) struct Ticker {
-    timer: AsyncFd<File>,
-}
-
-impl Ticker {
-    /// Creates a timer that ticks at this interval. Fails if the system refuses it. Panics outside
-    /// a Tokio runtime.
-    pub(crate) fn every(interval: Duration) -> Result<Self> {
-        let make = || -> nix::Result<TimerFd> {
-            let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
-            timer.set(Expiration::Interval(TimeSpec::from(interval)), TimerSetTimeFlags::empty())?;
-            Ok(timer)
-        };
-        let timer = make().context("cannot make a timer")?;
-        #[expect(deprecated, reason = "its sound successor is unsafe to call; a File keeps its one descriptor open")]
-        let timer = AsyncFd::new(File::from(OwnedFd::from(timer))).context("cannot watch a timer")?;
-        Ok(Self { timer })
-    }
-
-    /// Waits for the next tick. Ticks missed since the last call count as one, and end the wait at
-    /// once. Fails if the timer breaks.
-    pub(crate) async fn tick(&mut self) -> Result<()> {
-        loop {
-            let mut guard = self.timer.readable_mut().await.context("the timer is broken")?;
-            match guard.try_io(|timer| timer.get_mut().read(&mut [0; 8])) {
-                Ok(Ok(_)) => return Ok(()),
-                Ok(Err(error)) if error.kind() == ErrorKind::Interrupted => {}
-                Ok(Err(error)) => return Err(error).context("the timer is broken"),
-                Err(_would_block) => {}
-            }
-        }
-    }
+/// Returns a timer that becomes readable at this interval, with a resolution of some microseconds.
+/// The runtime's own timers round up to 1 ms. Fails if the system refuses it. Panics outside a
+/// Tokio runtime.
+fn ticker(interval: Duration) -> Result<AsyncFd<File>> {
+    let make = || -> nix::Result<TimerFd> {
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+        timer.set(Expiration::Interval(TimeSpec::from(interval)), TimerSetTimeFlags::empty())?;
+        Ok(timer)
+    };
+    let timer = make().context("cannot make a timer")?;
+    #[expect(deprecated, reason = "its sound successor is unsafe to call; a File keeps its one descriptor open")]
+    let timer = AsyncFd::new(File::from(OwnedFd::from(timer))).context("cannot watch a timer")?;
+    Ok(timer)
 }
 
 /// Returns a progress bar up to `total`, named `what`. It is hidden without a terminal.

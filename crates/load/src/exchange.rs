@@ -28,7 +28,7 @@ use crate::servers::{self, Costs, Watched, own_cpu_seconds};
 use ledger::Ledger;
 use workload::{Groups, Message, Plan, Workload, turns};
 
-pub(crate) use calls::{CallOptions, CallTotals, Calls};
+pub(crate) use calls::{CallTotals, Calls};
 pub use ledger::{AckTotals, Totals};
 pub(crate) use ledger::{FirstArrival, Recording};
 pub(crate) use workload::{RunOptions, TrafficOptions};

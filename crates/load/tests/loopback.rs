@@ -4,11 +4,9 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::Duration;
 
 use clap::Parser as _;
 use futures_util::{SinkExt as _, StreamExt as _};
-use http::header::{HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use signaling_load::report::Report;
@@ -166,29 +164,21 @@ impl Relay {
     async fn serve(self, stream: TcpStream, peers: Peers) -> Option<()> {
         let mut id = String::new();
         #[allow(clippy::result_large_err)]
-        let greet = |request: &Request, mut response: Response| {
+        let greet = |request: &Request, response: Response| {
             if self == Self::Full {
                 return Err(http::Response::builder().status(503).body(None).unwrap());
             }
             assert_eq!(request.uri().path(), "/v1/connect");
             let query = request.uri().query().unwrap().strip_prefix("client_id=").unwrap();
             id = query.split('&').next().unwrap().to_owned();
-            if request.headers().contains_key(SEC_WEBSOCKET_PROTOCOL) {
-                response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("signaling.v1"));
-            }
             Ok(response)
         };
         let mut socket = accept_hdr_async(stream, greet).await.ok()?;
         let (outbox, mut inbox) = mpsc::channel(10_000);
         peers.borrow_mut().insert(id.clone(), outbox);
-        let welcome = format!(
-            r#"{{"type":"welcome","client_id":"{id}","resume":"token","resumed":false,"max_message_bytes":65536}}"#
-        );
-        socket.send(Message::text(welcome)).await.ok()?;
+        socket.send(Message::text(r#"{"type":"welcome","resume":"token","resumed":false}"#)).await.ok()?;
         match self {
-            Self::NeverReads => {
-                tokio::time::sleep(Duration::from_secs(3_600)).await;
-            }
+            Self::NeverReads => std::future::pending::<()>().await,
             Self::ClosesFirst if id == "load-0" => {
                 let frame = CloseFrame { code: 1013.into(), reason: "".into() };
                 socket.next().await;

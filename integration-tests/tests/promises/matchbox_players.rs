@@ -3,47 +3,28 @@
 //! Building the client takes minutes: `make test-matchbox` runs these tests, others skip them.
 
 use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
 
-use signaling_integration_tests::{TestMesh, binaries};
-use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
-use tokio::time::timeout;
-
-const TIMEOUT: Duration = Duration::from_secs(30);
+use signaling_integration_tests::{LineProgram, TestMesh, binaries};
+use tokio::process::Command;
 
 /// A `clients/matchbox` player. It ends when dropped.
 struct Player {
-    _process: Child,
-    printed: Lines<BufReader<ChildStdout>>,
+    program: LineProgram,
     id: String,
 }
 
 impl Player {
     async fn start(balancer: &str, target: &str) -> Self {
-        let mut process = Command::new(binaries().join("matchbox/debug/matchbox-player"))
-            .arg(format!("ws://{balancer}{target}"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let printed = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut player = Self { _process: process, printed, id: String::new() };
-        player.id = player.line().await.strip_prefix("id ").unwrap().to_owned();
-        player
-    }
-
-    async fn line(&mut self) -> String {
-        let line = timeout(TIMEOUT, self.printed.next_line()).await.expect("no line in time");
-        line.unwrap().expect("the player has ended")
+        let mut command = Command::new(binaries().join("matchbox/debug/matchbox-player"));
+        let mut program = LineProgram::start(command.arg(format!("ws://{balancer}{target}")));
+        let id = program.line().await.strip_prefix("id ").unwrap().to_owned();
+        Self { program, id }
     }
 
     /// Checks that it prints exactly these events about a peer next, in any order with others.
     async fn prints(&mut self, mut lines: Vec<String>) {
         while !lines.is_empty() {
-            let line = self.line().await;
+            let line = self.program.line().await;
             let at = lines.iter().position(|expected| *expected == line);
             lines.remove(at.unwrap_or_else(|| panic!("{line} instead of one of {lines:?}")));
         }
@@ -109,7 +90,7 @@ async fn matchbox_players_form_groups_of_two() {
     let ids: Vec<_> = players.iter().map(|player| player.id.clone()).collect();
     let mut partners = Vec::new();
     for player in &mut players {
-        let line = player.line().await;
+        let line = player.program.line().await;
         let partner = line.strip_prefix("connected ").unwrap().to_owned();
         player.prints(vec![format!("heard {partner}")]).await;
         partners.push(partner);

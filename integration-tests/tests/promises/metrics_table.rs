@@ -129,7 +129,7 @@ async fn servers_serve_exactly_the_metrics_of_the_table() {
     ada.send(&json!({ "type": "join", "room": "den", "id": 2 })).await;
     ada.send(&json!({ "type": "nonsense", "id": 3 })).await;
     ada.recv_type("error").await;
-    assert!(Peer::try_connect(&mesh.url(), "not,an,id").await.is_err());
+    assert!(Peer::open(&mesh.url(), "not,an,id", "").await.is_err());
 
     let state = mesh.state();
     let nodes = state.nodes.iter().map(|node| (&node.internal, true));

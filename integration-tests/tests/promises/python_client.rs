@@ -1,27 +1,19 @@
 //! A client in Python, written from PROTOCOL.md alone, works.
 
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use signaling_devmesh::find_in_path;
-use signaling_integration_tests::TestMesh;
 use signaling_integration_tests::optional::missing;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::time::timeout;
+use signaling_integration_tests::{LineProgram, TestMesh};
+use tokio::process::Command;
 
 /// Debian's Python, for which Debian packages its modules.
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A connected `clients/python/signaling_client.py`. It ends when dropped.
-struct PythonClient {
-    process: Child,
-    orders: ChildStdin,
-    received: Lines<BufReader<ChildStdout>>,
-}
+struct PythonClient(LineProgram);
 
 impl PythonClient {
     /// Starts the client and waits until it is connected. Without Python or its module `websockets`
@@ -32,38 +24,19 @@ impl PythonClient {
             return None;
         };
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python/signaling_client.py");
-        let mut process = Command::new(python)
-            .arg(script)
-            .args([url, client_id])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let orders = process.stdin.take().unwrap();
-        let received = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut client = Self { process, orders, received };
+        let mut client = Self(LineProgram::start(Command::new(python).arg(script).args([url, client_id])));
         assert_eq!(client.recv().await["type"], "welcome");
         Some(client)
     }
 
     /// Has the client send a signal.
     async fn signal(&mut self, to: &str, data: &Value) {
-        let line = json!({ "to": to, "data": data }).to_string() + "\n";
-        self.orders.write_all(line.as_bytes()).await.unwrap();
+        self.0.write(&json!({ "to": to, "data": data }).to_string()).await;
     }
 
-    /// Returns the next message. Panics if none arrives within 15 s, or the client has ended.
+    /// Returns the next message. Panics if none arrives within 30 s, or the client has ended.
     async fn recv(&mut self) -> Value {
-        let line = timeout(ANSWER_TIMEOUT, self.received.next_line()).await.expect("no message in time");
-        serde_json::from_str(&line.unwrap().expect("the client in Python has ended")).unwrap()
-    }
-
-    /// Closes its standard input and returns its exit status. Panics if it runs on for 15 s.
-    async fn finish(self) -> ExitStatus {
-        let Self { mut process, orders, received: _received } = self;
-        drop(orders);
-        timeout(ANSWER_TIMEOUT, process.wait()).await.expect("it has not ended in time").unwrap()
+        serde_json::from_str(&self.0.line().await).unwrap()
     }
 }
 
@@ -98,5 +71,5 @@ async fn python_client_exchanges_signals_with_a_rust_one() {
         assert_eq!(rust.recv().await, json!({ "type": "ack", "id": n }));
     }
 
-    assert!(python.finish().await.success());
+    assert!(python.0.finish().await.success());
 }

@@ -1,11 +1,9 @@
 //! First exchanges of the READMEs, and the programs in `examples`, run as they are.
 
-use std::process::Stdio;
 use std::time::Duration;
 
-use signaling_integration_tests::{TestMesh, binaries, get, program, repository};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{ChildStdout, Command};
+use signaling_integration_tests::{LineProgram, TestMesh, binaries, get, program, repository};
+use tokio::process::Command;
 use tokio::time::timeout;
 
 #[allow(dead_code)]
@@ -55,27 +53,22 @@ async fn rust_of_the_client_readme_is_its_example() {
 async fn example_bot_answers_the_example_chat() {
     let Some(node) = program(&["node"], "nodejs") else { return };
     let mesh = TestMesh::with_options(|options| options.nodes = 1).await;
-    let start = |command: &mut Command| {
-        let mut program = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-        let lines = BufReader::new(program.stdout.take().unwrap()).lines();
-        (program, lines)
-    };
-    let (_bot, mut bot_lines) =
-        start(Command::new(binaries().join("examples/echo-bot")).args(["kitchen", &mesh.url()]));
-    find_line(&mut bot_lines, "echo-bot is in kitchen").await;
+    let mut bot = Command::new(binaries().join("examples/echo-bot"));
+    let mut bot = LineProgram::start(bot.args(["kitchen", &mesh.url()]));
+    find_line(&mut bot, "echo-bot is in kitchen").await;
     let script = repository().join("examples/room.mjs");
     let url = format!("{}/v1/connect", mesh.url());
     let mut chat = Command::new(node);
-    let (mut chat, mut chat_lines) =
-        start(chat.arg("--experimental-websocket").arg(script).args(["alice", "kitchen", &url]));
-    find_line(&mut chat_lines, "-- in kitchen: echo-bot, alice").await;
-    chat.stdin.as_mut().unwrap().write_all(b"hello\n").await.unwrap();
-    find_line(&mut chat_lines, "echo-bot: hello").await;
+    let chat = chat.arg("--experimental-websocket").arg(script).args(["alice", "kitchen", &url]);
+    let mut chat = LineProgram::start(chat);
+    find_line(&mut chat, "-- in kitchen: echo-bot, alice").await;
+    chat.write("hello").await;
+    find_line(&mut chat, "echo-bot: hello").await;
 }
 
 /// Reads lines of a program until this one.
-async fn find_line(lines: &mut Lines<BufReader<ChildStdout>>, wanted: &str) {
-    let find = async { while lines.next_line().await.unwrap().expect("it ended") != wanted {} };
+async fn find_line(program: &mut LineProgram, wanted: &str) {
+    let find = async { while program.line().await != wanted {} };
     timeout(EXCHANGE_TIMEOUT, find).await.expect(wanted);
 }
 

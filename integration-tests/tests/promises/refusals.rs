@@ -249,7 +249,7 @@ async fn client_is_refused_until_there_is_a_node() {
     assert_eq!(mesh.refused_connects("503").await, 2.0);
 
     mesh.restart("node-0").await.unwrap();
-    eventually("a client to be admitted", async || Peer::try_connect(&mesh.url(), "alice").await.is_ok()).await;
+    eventually("a client to be admitted", async || Peer::open(&mesh.url(), "alice", "").await.is_ok()).await;
 }
 
 #[tokio::test]
@@ -295,7 +295,7 @@ async fn client_over_a_limit_is_refused_until_there_is_room() {
         if flag.starts_with("--max") {
             alice.close().await;
         }
-        let enter = async || Peer::try_connect(&mesh.url(), "carol").await.ok();
+        let enter = async || Peer::open(&mesh.url(), "carol", "").await.ok();
         within(Duration::from_secs(5), &format!("a client to be admitted with {flag}"), enter).await;
     }
 }

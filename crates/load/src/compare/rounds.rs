@@ -38,7 +38,8 @@ pub(super) async fn measure_all(options: &Options, programs: &Programs) -> Resul
             rounds.pause(is_valid).await?;
         }
         for contestant in order.iter().filter(|_| options.search_from > 0) {
-            let highest = rounds.search(*contestant).await?;
+            let is_held = async |rate: u64| rounds.holds(*contestant, Cell { size: Size::Ice, rate }).await;
+            let highest = search(options.search_from, is_held).await?.unwrap_or(0);
             let figure = Figure::new("highest rate with p99 under 50 ms, ICE", Unit::PerSecond, highest as f64);
             let found = Found { figures: vec![figure], ..Found::default() };
             rounds.add(Run { contestant: *contestant, round, what: "highest rate".to_owned(), is_load: false, found });
@@ -73,16 +74,6 @@ impl Rounds<'_> {
         self.runs.push(run);
     }
 
-    /// Returns the highest rate that a contestant holds; 0 if it holds none.
-    async fn search(&mut self, contestant: Contestant) -> Result<u64> {
-        let mut search = Search::from(self.options.search_from);
-        while let Some(rate) = search.next {
-            let is_held = self.holds(contestant, Cell { size: Size::Ice, rate }).await?;
-            search.record(is_held);
-        }
-        Ok(search.held.unwrap_or(0))
-    }
-
     /// Tries a rate twice: one pause of the machine is no limit.
     async fn holds(&mut self, contestant: Contestant, cell: Cell) -> Result<bool> {
         for _ in 0..2 {
@@ -113,36 +104,24 @@ impl Rounds<'_> {
     }
 }
 
-/// Search for the highest rate that is held, in steps of a quarter.
-#[derive(Clone, Debug)]
-struct Search {
-    /// The next rate to try; `None` at the end of the search.
-    next: Option<u64>,
-    held: Option<u64>,
-    is_going_down: bool,
-}
-
 /// All rates are multiples of this, which is also the minimum.
 const STEP: u64 = 100;
 /// Maximum rate, above the limit of the harness.
 const MAX_RATE: u64 = 1_000_000;
 
-impl Search {
-    fn from(first: u64) -> Self {
-        Self { next: Some(round(first).max(STEP)), held: None, is_going_down: false }
+/// Tries rates from `first` on, in steps of a quarter: up while they are held, or else down.
+/// Returns the highest that is held, if any.
+async fn search(first: u64, mut is_held: impl AsyncFnMut(u64) -> Result<bool>) -> Result<Option<u64>> {
+    let (mut rate, mut held) = (round(first).max(STEP), None);
+    while rate <= MAX_RATE && is_held(rate).await? {
+        held = Some(rate);
+        rate = round(rate * 5 / 4).max(rate + STEP);
     }
-
-    fn record(&mut self, is_held: bool) {
-        let Some(tried) = self.next.take() else { return };
-        if is_held {
-            self.held = Some(tried);
-            self.next =
-                Some(round(tried * 5 / 4).max(tried + STEP)).filter(|next| !self.is_going_down && *next <= MAX_RATE);
-        } else {
-            self.is_going_down = true;
-            self.next = Some(round(tried * 4 / 5)).filter(|next| self.held.is_none() && *next >= STEP);
-        }
+    while held.is_none() && round(rate * 4 / 5) >= STEP {
+        rate = round(rate * 4 / 5);
+        held = is_held(rate).await?.then_some(rate);
     }
+    Ok(held)
 }
 
 fn round(rate: u64) -> u64 {
@@ -154,25 +133,27 @@ mod tests {
     use super::*;
 
     /// Returns the tried rates for a server of this capacity, and the highest that it holds.
-    fn search(first: u64, capacity: u64) -> (Vec<u64>, Option<u64>) {
-        let (mut search, mut tried) = (Search::from(first), Vec::new());
-        while let Some(rate) = search.next {
+    async fn tried(first: u64, capacity: u64) -> (Vec<u64>, Option<u64>) {
+        let mut tried = Vec::new();
+        let is_held = async |rate: u64| {
             tried.push(rate);
-            search.record(rate <= capacity);
-        }
-        (tried, search.held)
+            anyhow::Ok(rate <= capacity)
+        };
+        let held = search(first, is_held).await.unwrap();
+        (tried, held)
     }
 
-    #[test]
-    fn search_goes_up_or_down_and_ends() {
-        assert_eq!(search(10_000, 20_000), (vec![10_000, 12_500, 15_600, 19_500, 24_300], Some(19_500)));
-        assert_eq!(search(10_000, 7_000), (vec![10_000, 8_000, 6_400], Some(6_400)));
-        let (tried, highest) = search(1_000, 0);
-        assert_eq!((tried.last(), highest), (Some(&100), None));
+    #[tokio::test]
+    async fn search_goes_up_or_down_and_ends() {
+        assert_eq!(tried(10_000, 20_000).await, (vec![10_000, 12_500, 15_600, 19_500, 24_300], Some(19_500)));
+        assert_eq!(tried(10_000, 7_000).await, (vec![10_000, 8_000, 6_400], Some(6_400)));
+        let (rates, highest) = tried(1_000, 0).await;
+        assert_eq!((rates.last(), highest), (Some(&100), None));
         for low in [1, 100, 300] {
-            assert!(search(low, 2_000).1.is_some_and(|highest| (1_500..=2_000).contains(&highest)), "from {low}");
+            let (_, highest) = tried(low, 2_000).await;
+            assert!(highest.is_some_and(|highest| (1_500..=2_000).contains(&highest)), "from {low}");
         }
-        let (tried, highest) = search(10_000, u64::MAX);
-        assert!(tried.len() < 30 && highest > Some(800_000), "{highest:?} after {} steps", tried.len());
+        let (rates, highest) = tried(10_000, u64::MAX).await;
+        assert!(rates.len() < 30 && highest > Some(800_000), "{highest:?} after {} steps", rates.len());
     }
 }

@@ -3,36 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use clap::Args;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
 
-use super::RunOptions;
 use super::workload::{Plan, Workload};
 use crate::record::Record;
-
-/// Maximum calls per second that the options accept. The generator itself reaches less.
-const MAX_RATE: u64 = 100_000;
-
-/// Calls that clients make.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Load")]
-pub(crate) struct CallOptions {
-    /// Calls started per second, by all clients together (1 to 100,000)
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=MAX_RATE))]
-    pub(crate) rate: u64,
-    #[command(flatten)]
-    pub(crate) run: RunOptions,
-    /// Time over which each side spreads its ICE candidates, in milliseconds (0 to 10,000; 0 sends
-    /// all at once). The set-up time of a call does not include it
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=10_000))]
-    pub(crate) gather_ms: u64,
-    /// Fail when the 99th percentile of the set-up time is above this, in milliseconds. The set-up
-    /// time ends when both sides have all messages of the call
-    #[arg(long)]
-    pub(crate) max_setup_p99_ms: Option<f64>,
-}
 
 /// Counts of calls, including those of the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,8 +54,8 @@ struct Side {
 }
 
 impl Calls {
-    pub(crate) fn new(options: &CallOptions) -> Self {
-        Self { seed: options.run.seed, gather_us: options.gather_ms * 1_000, open_by_number: BTreeMap::new() }
+    pub(crate) fn new(seed: u64, gather_ms: u64) -> Self {
+        Self { seed, gather_us: gather_ms * 1_000, open_by_number: BTreeMap::new() }
     }
 
     /// Returns the messages of caller and callee. They depend only on the seed and the call's
@@ -148,14 +124,13 @@ impl Side {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::options;
 
     const BEGIN_US: u64 = 1_000_000;
 
     /// Plays one call between two clients. Each message takes `latency_us`. A message is lost if
     /// `arrives` returns `false` for its number in the order sent.
     fn play(latency_us: u64, arrives: impl Fn(usize) -> bool) -> (Calls, Record) {
-        let mut calls = Calls::new(&options(&["--gather-ms=100"]).unwrap());
+        let mut calls = Calls::new(1, 100);
         let (mut plan, mut record) = (Plan::default(), Record::default());
         record.measured_us = 0..u64::MAX;
         calls.begin(0, 1, BEGIN_US, &mut plan, &mut record);

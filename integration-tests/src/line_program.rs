@@ -1,0 +1,41 @@
+//! Programs that read and write lines, such as clients in other languages.
+
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A running program. It ends when dropped.
+pub struct LineProgram {
+    process: Child,
+    printed: Lines<BufReader<ChildStdout>>,
+}
+
+impl LineProgram {
+    /// Starts a program. Panics if it cannot start.
+    pub fn start(command: &mut Command) -> Self {
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let printed = BufReader::new(process.stdout.take().unwrap()).lines();
+        Self { process, printed }
+    }
+
+    /// Writes a line to its standard input. Panics if it has ended.
+    pub async fn write(&mut self, line: &str) {
+        self.process.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+
+    /// Returns the next line of its standard output. Panics without one for 30 s, or at its end.
+    pub async fn line(&mut self) -> String {
+        let line = timeout(ANSWER_TIMEOUT, self.printed.next_line()).await.expect("no line in time");
+        line.unwrap().expect("the program has ended")
+    }
+
+    /// Closes its standard input and returns its exit status. Panics if it runs on for 30 s.
+    pub async fn finish(mut self) -> ExitStatus {
+        timeout(ANSWER_TIMEOUT, self.process.wait()).await.expect("it has not ended in time").unwrap()
+    }
+}
