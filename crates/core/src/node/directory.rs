@@ -38,7 +38,7 @@ pub struct UndeliveredSender {
 pub(super) struct Directory {
     /// All sessions, also those that only wait for outcomes. An attached one is detached first.
     pub(super) sessions: SlotMap<SessionKey, Session>,
-    /// Attached sessions: those with a socket.
+    /// Attached sessions, each with a socket.
     attached: HashMap<ClientId, SessionKey>,
     pub(super) lingering: HashMap<ClientId, Lingering>,
     max_lingering: usize,
