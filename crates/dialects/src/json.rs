@@ -11,8 +11,11 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+/// Maximum fields of an object that are searched one by one for a repeated name.
+const MAX_SEARCHED: usize = 16;
+
 /// Borrows text without escapes.
-#[derive(Deserialize)]
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A JSON object with unparsed values.
@@ -70,18 +73,26 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut fields: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::with_capacity(4);
-        // A message may have thousands of fields: no linear search in them.
+        // A message may have thousands of fields: no linear search in many of them.
         let mut index: BTreeMap<Cow<'de, str>, usize> = BTreeMap::new();
         let mut has_repeated_fields = false;
         while let Some((Text(name), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
-            let at = *index.entry(name.clone()).or_insert(fields.len());
-            match fields.get_mut(at) {
-                Some((_, earlier)) => {
-                    has_repeated_fields = true;
-                    *earlier = value;
-                }
-                None => fields.push((name, value)),
+            if fields.len() == MAX_SEARCHED && index.is_empty() {
+                index = fields.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
             }
+            let found = match fields.len() < MAX_SEARCHED {
+                true => fields.iter().position(|(earlier, _)| *earlier == name),
+                false => index.get(&name).copied(),
+            };
+            if let Some(at) = found {
+                has_repeated_fields = true;
+                fields[at].1 = value;
+                continue;
+            }
+            if fields.len() >= MAX_SEARCHED {
+                index.insert(name.clone(), fields.len());
+            }
+            fields.push((name, value));
         }
         Ok(Object { fields, has_repeated_fields })
     }
@@ -124,7 +135,7 @@ mod tests {
 
     #[test]
     fn repeated_field_is_found_among_many_fields() {
-        for count in [1, 2, 17, 48] {
+        for count in [MAX_SEARCHED - 1, MAX_SEARCHED, MAX_SEARCHED + 1, 3 * MAX_SEARCHED] {
             let fields: Vec<String> = (0..count).map(|n| format!("\"{n}\":{n}")).collect();
             for repeated in [0, count - 1] {
                 let text = format!("{{{},\"{repeated}\":-1,\"{repeated}\":-2}}", fields.join(","));
