@@ -71,11 +71,12 @@ struct Fields<'a> {
 impl<'a> FromMesh<'a> {
     /// Parses a message. Unknown, invalid and incomplete ones are `Other`.
     pub(crate) fn parse(text: &'a [u8]) -> Self {
-        let text = text.trim_ascii_start();
-        if text.first() != Some(&b'{') {
+        // Checked as a whole, since serde's check of each string in bytes costs more.
+        let Ok(text) = std::str::from_utf8(text) else { return Self::Other };
+        if !text.trim_ascii_start().starts_with('{') {
             return Self::Other;
         }
-        let Ok(fields) = serde_json::from_slice::<Fields<'a>>(text) else { return Self::Other };
+        let Ok(fields) = serde_json::from_str::<Fields<'a>>(text) else { return Self::Other };
         let Fields { kind, from, room, data, id, code, retry_after_ms, members, joined, left, reason, .. } = fields;
         let retry_after = retry_after_ms.map(Duration::from_millis);
         match (&*kind, id, data) {

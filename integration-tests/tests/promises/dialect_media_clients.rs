@@ -111,6 +111,18 @@ async fn pixel_streaming_player_gets_a_returned_streamers_stream() {
 }
 
 #[tokio::test]
+async fn pixel_streaming_player_returns_when_its_balancer_restarts() {
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let streamer = streamer(&setup, 0, "text").await;
+    let address = &setup.balancers[1];
+    let player = setup.open_page("player", address, PLAYER, json!({ "address": address, "id": "Foo" })).await;
+    player.becomes("texts.length === 1").await;
+    setup.mesh.restart("balancer-1").await.unwrap();
+    player.becomes("texts.length === 2").await;
+    streamer.becomes("playerCount() === 1").await;
+}
+
+#[tokio::test]
 async fn gstreamer_clients_list_call_and_end_across_balancers() {
     let Some(setup) = UpstreamMesh::start().await else { return };
     let consumer = peer(&setup, 0, "consumer").await;
