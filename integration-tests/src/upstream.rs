@@ -88,7 +88,7 @@ impl UpstreamMesh {
     /// `CI=true`.
     pub async fn start() -> Option<Self> {
         let (script, browser) = (upstream_script()?, Chromium::start().await?);
-        let (mesh, balancers) = TestMesh::with_dialects(&["--demo"]).await;
+        let (mesh, balancers) = TestMesh::with_dialects(&["--demo", "--drain-ms=5000"]).await;
         Some(Self { browser, script, mesh, balancers })
     }
 

@@ -40,7 +40,8 @@ const STREAMER: &str = "({ address, id, text }) => {
 /// Opens a player. `texts` has the texts that it received.
 const PLAYER: &str = "({ address, id }) => {
     const ss = `ws://${address}/pixelstreaming/player`;
-    const config = new upstream.Config({ initialSettings: { ss, AutoConnect: true, StreamerId: id } });
+    const initialSettings = { ss, AutoConnect: true, StreamerId: id, MaxReconnectAttempts: 100 };
+    const config = new upstream.Config({ initialSettings });
     const player = new upstream.PixelStreaming(config, { videoElementParent: document.body });
     window.texts = [];
     player.addResponseEventListener('text', (text) => texts.push(text));
