@@ -36,7 +36,7 @@ pub struct UndeliveredSender {
 /// All clients with a session or location at this node.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
-    /// All sessions, also those that only wait for outcomes. An attached one is detached first.
+    /// All sessions, also ones that only wait for outcomes. An attached one is detached first.
     pub(super) sessions: SlotMap<SessionKey, Session>,
     /// Attached sessions, each with a socket.
     attached: HashMap<ClientId, SessionKey>,
