@@ -50,7 +50,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let mut core = NodeCore::new(settings(&config)?);
     core.set_ice_servers(config.ice.servers());
-    let node = Node::new(core);
+    let node = Node::new(core, config.edge.coalescer.clone());
     let health = Health::of_node();
     let mut tasks = JoinSet::new();
     info!(

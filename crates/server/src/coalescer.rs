@@ -35,6 +35,11 @@ impl Coalescer {
         Self::new(Duration::ZERO, BusyThresholds { enter: 100, exit: 100, full_delay_percent: 100 })
     }
 
+    /// With `true`, reads are not delayed until a call with `false`, however busy the thread is.
+    pub fn set_prompt(&self, is_prompt: bool) {
+        self.with(|meter| meter.is_prompt = is_prompt);
+    }
+
     /// Records that the thread has no work. If it was busy in the last window, blocks it for the
     /// delay and returns `true`. Else returns `false` at once.
     #[expect(clippy::disallowed_methods, reason = "the whole thread has no work but the input that it waits for")]
@@ -71,11 +76,21 @@ struct BusyMeter {
     worked: Duration,
     /// `None` while the server is not busy.
     delay: Option<Duration>,
+    /// `true` while reads are not delayed, however busy the server is.
+    is_prompt: bool,
 }
 
 impl BusyMeter {
     fn new(now: Instant, max_delay: Duration, thresholds: BusyThresholds) -> Self {
-        Self { max_delay, thresholds, woke_at: now, window_start: now, worked: Duration::ZERO, delay: None }
+        Self {
+            max_delay,
+            thresholds,
+            woke_at: now,
+            window_start: now,
+            worked: Duration::ZERO,
+            delay: None,
+            is_prompt: false,
+        }
     }
 
     fn on_idle(&mut self, now: Instant) -> Option<Duration> {
@@ -86,7 +101,7 @@ impl BusyMeter {
             self.worked = Duration::ZERO;
             self.window_start = now;
         }
-        self.delay
+        self.delay.filter(|_| !self.is_prompt)
     }
 
     fn delay_after(&self, window: Duration) -> Option<Duration> {
@@ -137,6 +152,13 @@ mod tests {
         assert_eq!(waits(&mut meter, later, 1_000, Duration::from_micros(100)), 1_000, "10%");
         let later = start + Duration::from_secs(2);
         assert!(waits(&mut meter, later, 1_000, Duration::from_micros(50)) < 60, "5%");
+    }
+
+    #[test]
+    fn prompt_server_never_delays() {
+        let start = Instant::now();
+        let mut meter = BusyMeter { is_prompt: true, ..BusyMeter::new(start, WAIT, BUSY) };
+        assert_eq!(waits(&mut meter, start, 4_000, Duration::from_micros(50)), 0);
     }
 
     #[test]

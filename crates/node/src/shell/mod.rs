@@ -31,6 +31,7 @@ use std::time::{Duration, Instant, SystemTime};
 use reqwest::Url;
 use signaling_protocol::NodeId;
 use signaling_server::clock::{next_multiple, ticks, until};
+use signaling_server::coalescer::Coalescer;
 use signaling_server::pause_detector::since_boot;
 use signaling_server::telemetry::publish_on_scrape;
 use signaling_server::{FlushSignal, PauseDetector};
@@ -90,6 +91,9 @@ struct State {
     /// Operators that wait for answers, by the number of the request.
     operator_replies: BTreeMap<u64, OperatorReply>,
     last_operator_request: u64,
+    coalescer: Coalescer,
+    /// `true` while reads are not delayed: the answer to a join or leave passes up to three nodes.
+    is_prompt: bool,
 }
 
 /// The lane to one peer.
@@ -100,8 +104,8 @@ struct OutboundLane {
 }
 
 impl Node {
-    /// Creates a node around its core, without trunks or lanes.
-    pub fn new(core: NodeCore) -> Self {
+    /// Creates a node around its core, without trunks or lanes. `coalescer` is that of the thread.
+    pub fn new(core: NodeCore, coalescer: Coalescer) -> Self {
         metrics::publish_limits(core.settings());
         Self(Rc::new(RefCell::new(State {
             core,
@@ -118,6 +122,8 @@ impl Node {
             store_signals: Default::default(),
             operator_replies: BTreeMap::new(),
             last_operator_request: 0,
+            coalescer,
+            is_prompt: false,
         })))
     }
 
@@ -265,6 +271,10 @@ impl State {
             self.is_idle = false;
             self.hurry.notify_one();
         }
+        let is_prompt = self.core.awaits_join_or_leave();
+        if std::mem::replace(&mut self.is_prompt, is_prompt) != is_prompt {
+            self.coalescer.set_prompt(is_prompt);
+        }
         for (number, answer) in self.core.take_operator_answers() {
             if let Some(reply) = self.operator_replies.remove(&number) {
                 let _ = reply.send(answer);
@@ -300,7 +310,7 @@ mod tests {
     async fn sweep_sets_the_time_of_day_of_the_core() {
         let (id, epoch) = (NodeId::new("a").unwrap(), (Instant::now(), SystemTime::UNIX_EPOCH));
         let settings = Settings::new(id, Incarnation([1; 8]), b"0123456789abcdef", epoch);
-        let node = Node::new(NodeCore::new(settings));
+        let node = Node::new(NodeCore::new(settings), Coalescer::disabled());
         // A core ignores kicks of the future.
         let kicks_of_now = || {
             node.with_core(|core| {

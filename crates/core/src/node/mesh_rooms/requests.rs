@@ -41,6 +41,8 @@ struct Request {
 pub(super) struct Requests {
     last: RoomRequestId,
     pending: BTreeMap<RoomRequestId, Request>,
+    /// Pending joins and leaves of clients.
+    moves: usize,
     /// Rooms with pending requests: their number, and the highest epoch announced meanwhile.
     rooms: BTreeMap<RoomName, (usize, u64)>,
     /// Joins of which a further result may come: they timed out, or were repeated.
@@ -84,6 +86,7 @@ impl Requests {
 
     fn remove(&mut self, id: RoomRequestId) -> Option<Request> {
         let request = self.pending.remove(&id)?;
+        self.moves -= usize::from(request.task.is_move());
         let room = &request.task.request().room;
         if let Some((pending, _)) = self.rooms.get_mut(room) {
             *pending -= 1;
@@ -96,6 +99,7 @@ impl Requests {
 
     fn add(&mut self, now: Instant, task: RoomTask) -> RoomRequestId {
         self.last = self.last.plus(1);
+        self.moves += usize::from(task.is_move());
         self.rooms.entry(task.request().room.clone()).or_default().0 += 1;
         self.pending.insert(self.last, Request { task, since: now, sent: now });
         self.last
@@ -107,6 +111,12 @@ impl NodeCore {
     #[inline]
     pub fn has_unsent_room_tasks(&self) -> bool {
         self.mesh_rooms.is_some() && Urgency::ALL.into_iter().any(|urgency| self.wants_store(urgency))
+    }
+
+    /// Returns `true` while a client's join or leave has no answer from the room's owner; `false`
+    /// with a store.
+    pub fn awaits_join_or_leave(&self) -> bool {
+        self.mesh_rooms.as_ref().is_some_and(|mesh| mesh.requests.moves > 0)
     }
 
     /// Sends the queued operations to the owners of their rooms. Background ones stay queued while

@@ -72,6 +72,11 @@ impl RoomTask {
         matches!(self.purpose, Purpose::Command { .. } | Purpose::Capacity | Purpose::Operator(_))
     }
 
+    /// Returns `true` for a client's command that joins or leaves the room.
+    pub(in crate::node) fn is_move(&self) -> bool {
+        matches!(self.purpose, Purpose::Command { .. }) && matches!(self.request.op, Op::Join { .. } | Op::Leave { .. })
+    }
+
     /// Returns the task without the seats of sessions for which `is_over` returns `true`; it can
     /// have none left. `None`: it has no such seat, or is no refresh or restore.
     pub(in crate::node) fn without_seats(&self, is_over: impl Fn(SessionId) -> bool) -> Option<Self> {
