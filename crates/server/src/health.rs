@@ -156,7 +156,8 @@ mod tests {
     async fn readiness_follows_each_change_with_a_reason() {
         let health = Health::of_node();
         let router = router(health.clone());
-        let steps: [(&str, fn(&Health), u16, &str); 8] = [
+        type Step = (&'static str, fn(&Health), u16, &'static str);
+        let steps: [Step; 8] = [
             ("at the start", |_| {}, 503, "starting\n"),
             ("ready", |health| health.set_ready(true, ""), 200, "ready\n"),
             ("without a node", |health| health.set_ready(false, "no node in view"), 503, "no node in view\n"),

@@ -45,11 +45,13 @@ fn join_waits_while_its_owner_is_cut_off_from_the_backup() {
     stage.isolated = Some(backup);
     stage.attach("b", third);
     assert_eq!(stage.join("b", "r"), [""; 0]);
+    assert!(stage.awaits_join_or_leave(third));
     stage.advance(4 * SECOND);
     let received = stage.received("b");
     assert!(joined(&received) || received[0].contains("room_store_unavailable"), "{received:?}");
     stage.received("b");
     assert!(joined(&stage.join("b", "r")), "the third node is the backup now");
+    assert!(!stage.awaits_join_or_leave(third));
 }
 
 #[test]

@@ -259,6 +259,11 @@ impl Stage {
         self.settle();
     }
 
+    /// Returns `true` while a join or leave of a client at a node has no answer.
+    pub(crate) fn awaits_join_or_leave(&self, id: &str) -> bool {
+        self.nodes[self.node(id)].core.awaits_join_or_leave()
+    }
+
     /// Returns the number of lingering sessions at all nodes.
     pub(crate) fn lingering(&self) -> usize {
         self.nodes.iter().map(|node| node.core.lingering()).sum()
