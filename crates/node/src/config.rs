@@ -94,9 +94,8 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub seat_grace_ms: Option<u64>,
 
-    /// Maximum read delay of a busy node in microseconds (0 to 10,000; 0 disables it). Adds this
-    /// latency per node and saves about a third of its CPU time. None while a join or leave of a
-    /// room that nodes own waits for its answer
+    /// Maximum read delay of a busy node in microseconds (0 to 10,000; 0 disables it), not during
+    /// joins. Adds this latency per node and saves about a third of its CPU time
     #[arg(long, env = "SIGNALING_COALESCE_US", value_name = "US", default_value_t = 2_000, help_heading = "Operations",
           value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub coalesce_us: u64,
