@@ -97,7 +97,7 @@ impl Service {
     ///
     /// # Errors
     /// If the program cannot start; also, with the last 8 lines of the log, if it ends before
-    /// `ready`, or `ready` takes over 30 s. The program is killed then.
+    /// `ready`, or `ready` takes over 60 s. The program is killed then.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.

@@ -60,7 +60,8 @@ pub struct RoomSettings {
     pub records_commits: bool,
     /// Interval between refreshes of all seats in a store. Rooms that nodes own need none.
     pub presence_refresh: Duration,
-    /// Time that a seat is kept after its client's socket was lost. At least the resume time.
+    /// Time that a seat is kept after its client's socket was lost, or the resume time if that is
+    /// longer.
     pub seat_grace: Duration,
     /// Maximum seats of a client. A further join is refused as `overloaded`.
     pub max_seats_per_client: usize,
