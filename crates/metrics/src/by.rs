@@ -29,8 +29,8 @@ impl<A: Label, B: Label> Label for (A, B) {
     }
 }
 
-/// Declares a [`Label`]: an enum with a text per variant, a struct around a `u16` code, or with
-/// `type` the texts alone, for counts in their order. Codes outside the list count as `other`.
+/// Declares a [`Label`]: an enum with a text per variant, or a struct around a `u16` code. A code
+/// outside the given list counts as `other`.
 #[macro_export]
 macro_rules! label {
     ($(#[$doc:meta])* $vis:vis enum $name:ident = $label:literal { $($variant:ident = $value:literal),* $(,)? }) => {
@@ -59,19 +59,6 @@ macro_rules! label {
             fn index(&self) -> usize {
                 let codes = [$($code),*];
                 codes.iter().position(|code| *code == self.0).unwrap_or(codes.len())
-            }
-        }
-    };
-    ($vis:vis type $name:ident = $label:literal [$($value:literal),*]) => {
-        #[derive(Debug, Clone, Copy)]
-        $vis enum $name {}
-
-        impl $crate::Label for $name {
-            fn values() -> Vec<$crate::Labels> {
-                vec![$(vec![($label, $value)]),*]
-            }
-            fn index(&self) -> usize {
-                match *self {}
             }
         }
     };

@@ -1,8 +1,8 @@
 //! Metrics of dialects' clients by `dialect`. `state` publishes them before each `/metrics` page.
 
-use signaling_core::edge::EdgeCore;
+use signaling_core::edge::{DialectCounts, EdgeCore};
 use signaling_dialects::Dialect;
-use signaling_metrics::{By, Gauge, Label, Labels, Publish, label, metrics};
+use signaling_metrics::{By, Gauge, Label, Labels, Publish as _, label, metrics};
 use signaling_server::metrics::Direction;
 
 metrics! {
@@ -46,24 +46,51 @@ impl Label for DialectLabel {
 }
 
 label! {
-    pub(crate) type Ignored = "reason" ["json", "type", "field", "binary", "foreign", "unknown_peer", "limit"]
+    pub(crate) enum Ignored = "reason" {
+        Json = "json", Type = "type", Field = "field", Binary = "binary", Foreign = "foreign",
+        UnknownPeer = "unknown_peer", Limit = "limit",
+    }
 }
-label! { pub(crate) type Answer = "kind" ["expire", "error", "subscribe_failed"] }
-label! { pub(crate) type Claim = "result" ["new", "taken_over", "refused"] }
-label! { pub(crate) type Wait = "cause" ["rate", "room"] }
+label! { pub(crate) enum Answer = "kind" { Expire = "expire", Error = "error", SubscribeFailed = "subscribe_failed" } }
+label! { pub(crate) enum Claim = "result" { New = "new", TakenOver = "taken_over", Refused = "refused" } }
+label! { pub(crate) enum Wait = "cause" { Rate = "rate", Room = "room" } }
 
-/// Publishes the counts of the core. Labels have the order of `Dialect::ALL`, `IgnoredReason`,
-/// `AnswerKind` and `DialectCounts::claims`.
+// Labels in the order of `IgnoredReason`, `AnswerKind` and `DialectCounts::claims`.
+const IGNORED: [Ignored; 7] = [
+    Ignored::Json,
+    Ignored::Type,
+    Ignored::Field,
+    Ignored::Binary,
+    Ignored::Foreign,
+    Ignored::UnknownPeer,
+    Ignored::Limit,
+];
+const ANSWERS: [Answer; 3] = [Answer::Expire, Answer::Error, Answer::SubscribeFailed];
+const CLAIMS: [Claim; 3] = [Claim::New, Claim::TakenOver, Claim::Refused];
+
+/// Publishes the counts of the core.
 pub(super) fn publish(core: &EdgeCore) {
-    let counts = Dialect::ALL.map(|dialect| core.dialect_counts(dialect));
-    publish_each(&METRICS.sockets, core.figures().dialect_sockets.map(|sockets| sockets as u64));
-    publish_each(&METRICS.frames, counts.iter().flat_map(|it| [it.frames_in, it.frames_out]));
-    publish_each(&METRICS.ignored, counts.iter().flat_map(|it| it.ignored));
-    publish_each(&METRICS.answers, counts.iter().flat_map(|it| it.answers));
-    publish_each(&METRICS.claims, counts.iter().flat_map(|it| it.claims));
-    publish_each(&METRICS.waits, counts.iter().flat_map(|it| [it.rate_waits, it.room_waits]));
+    let sockets = core.figures().dialect_sockets;
+    for (dialect, sockets) in Dialect::ALL.into_iter().zip(sockets) {
+        let label = DialectLabel(dialect);
+        METRICS.sockets.of(label).publish(sockets as u64);
+        let counts = core.dialect_counts(dialect);
+        let DialectCounts { frames_in, frames_out, ignored, answers, claims, rate_waits, room_waits } = counts;
+        publish_each(&METRICS.frames, label, [Direction::In, Direction::Out], [frames_in, frames_out]);
+        publish_each(&METRICS.ignored, label, IGNORED, ignored);
+        publish_each(&METRICS.answers, label, ANSWERS, answers);
+        publish_each(&METRICS.claims, label, CLAIMS, claims);
+        publish_each(&METRICS.waits, label, [Wait::Rate, Wait::Room], [rate_waits, room_waits]);
+    }
 }
 
-fn publish_each<L: Label, M: Publish>(metrics: &By<L, M>, counts: impl IntoIterator<Item = u64>) {
-    metrics.all().zip(counts).for_each(|(metric, count)| metric.publish(count));
+fn publish_each<L: Label, const N: usize>(
+    metric: &By<(DialectLabel, L)>,
+    dialect: DialectLabel,
+    labels: [L; N],
+    counts: [u64; N],
+) {
+    for (label, count) in labels.into_iter().zip(counts) {
+        metric.of((dialect, label)).publish(count);
+    }
 }
