@@ -9,7 +9,7 @@ use signaling_wire::SessionId;
 use crate::edge::{ClientKey, ConnectRequest, EdgeCore, LinkKey, Newcomer};
 use crate::{Member, View};
 
-/// Returns a view of these nodes. Those with the prefix `-` drain.
+/// Returns a view of these nodes. A node with the prefix `-` drains.
 pub(crate) fn view(nodes: &[&str]) -> Arc<View> {
     let member = |marked: &&str| {
         let id = marked.trim_start_matches('-');
