@@ -1,7 +1,9 @@
 //! Messages in this node's custody: outbound queues of sessions, messages held for absent clients.
+//! Custody is the duty to keep and retransmit a message until its outcome is known.
 //!
-//! [`NodeCore`](super::NodeCore) adds messages and routes them. A message leaves an outbound queue
-//! by its outcome. It leaves a hold queue when it goes to its recipient or expires.
+//! [`NodeCore`](super::NodeCore) adds messages and routes them. A message leaves its outbound queue
+//! with its outcome, when it is overdue, or when its sender's session is handed off. It leaves a
+//! hold queue when it goes to its recipient or another node, expires, or has its outcome.
 
 use std::time::Instant;
 
@@ -16,13 +18,17 @@ use super::{PeerKey, QueueKey, Settings};
 /// All messages in this node's custody.
 #[derive(Debug)]
 pub(super) struct Custody {
-    /// Outbound queues of sessions. A queue is removed when it closes.
+    /// Outbound queues, each from one session to one recipient. A queue is removed when it closes:
+    /// when it is empty, or its session is handed off.
     pub(super) queues: SlotMap<QueueKey, OutboundQueue>,
-    /// Messages held here, for absent recipients or until a recipient's edge has confirmed others.
+    /// Messages held here for absent recipients, and for attached ones whose edge has yet to
+    /// confirm earlier messages.
     pub(super) holds: HoldQueues,
-    /// Part of each queue id, so that outcomes for an earlier process find no queue.
+    /// Random number of this process. It is combined with each queue's key into the queue's id, so
+    /// that outcomes for an earlier process find no queue.
     id_salt: u64,
-    /// `true` if clients attached, detached or moved: the next sweep routes all queues again.
+    /// `true` if clients attached, detached or moved, or a queue waits for the confirms of a former
+    /// socket's edge. The next sweep routes all queues again and resets it.
     pub(super) routes_dirty: bool,
 }
 
@@ -46,7 +52,7 @@ impl Custody {
         QueueId(queue.data().as_ffi() ^ self.id_salt)
     }
 
-    /// Returns the queue with an id. `None`: it is closed, or of an earlier process.
+    /// Returns the key of the queue with an id. `None`: it is closed, or of an earlier process.
     pub(super) fn key(&self, id: QueueId) -> Option<QueueKey> {
         let key = QueueKey::from(KeyData::from_ffi(id.0 ^ self.id_salt));
         self.queues.contains_key(key).then_some(key)
@@ -67,9 +73,12 @@ impl Custody {
         routed.filter(|(_, queue, to)| queue.destination != *to).map(|(key, _, to)| (key, to)).collect()
     }
 
-    /// Changes a queue's destination and schedules all its messages for retransmission. Returns the
-    /// former destination if it was a peer, which must forget the messages. `None`: it was this
-    /// node, which forgets held messages at once, nothing has changed, or the queue is closed.
+    /// Changes a queue's destination and makes the retransmission of all its messages due at once.
+    /// Returns the former destination if it was a peer. The caller has that peer forget the
+    /// messages.
+    ///
+    /// `None`: the destination was this node, or is the same, or the queue is closed. Messages held
+    /// at this node are forgotten here.
     pub(super) fn redirect(&mut self, now: Instant, key: QueueKey, destination: Destination) -> Option<PeerKey> {
         let id = self.id(key);
         let queue = self.queues.get_mut(key).filter(|queue| queue.destination != destination)?;
@@ -84,15 +93,19 @@ impl Custody {
         }
     }
 
-    /// Records that a queue's destination holds messages, or lacks room. Ignores an unknown queue.
+    /// Records that a queue's destination holds messages, or lacks room for them. The first such
+    /// report delays the retransmission. Ignores an unknown queue.
     pub(super) fn mark_held(&mut self, now: Instant, id: QueueId) {
         if let Some(queue) = self.key(id).and_then(|key| self.queues.get_mut(key)) {
             queue.on_held(now);
         }
     }
 
-    /// Applies the outcome of a message. Returns the message and its queue if its custody ends.
-    /// `None`: it is not in custody, another node may still deliver it, or it is retransmitted.
+    /// Applies the outcome of a message. Returns the message and its queue if its custody ends. The
+    /// queue stays, even if it is empty: the caller closes it.
+    ///
+    /// `None`: the message is not in custody, or its custody goes on. The latter follows a request
+    /// to retransmit, and an expiry while another node or a hold may still deliver the message.
     #[inline]
     pub(super) fn apply_outcome(
         &mut self,
