@@ -9,7 +9,7 @@ use super::request::Request;
 use crate::rules::MAX_ROOMS;
 use crate::saved::SavedRoom;
 
-/// Rooms in the order joined. A saved session has them as a list.
+/// Rooms in the order joined. Serialized as a plain list.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Rooms {
@@ -17,13 +17,15 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
-    /// Returns `true` if the limit of 256 rooms, including `pending` ones, allows a join of `room`.
+    /// Returns `true` if the limit of 256 rooms allows a join of `room`. `pending` are the rooms of
+    /// joins without an answer, which count too. A room that counts already may be joined again.
     pub(crate) fn may_join<'a>(&'a self, room: &str, pending: impl Iterator<Item = &'a str>) -> bool {
         let names: BTreeSet<&str> = self.rooms.iter().map(|kept| kept.room.as_str()).chain(pending).collect();
         names.len() < MAX_ROOMS || names.contains(room)
     }
 
-    /// Adds a room, or replaces its shown data. `None` keeps the present data, as the mesh does.
+    /// Adds a room after its join was acknowledged, or replaces the data that the client shows to
+    /// the room's members. `None` keeps the present data, as the mesh does.
     pub(crate) fn enter(&mut self, room: &str, data: Option<Box<RawValue>>) {
         match self.rooms.iter_mut().find(|kept| kept.room == room) {
             Some(kept) => kept.data = data.or_else(|| kept.data.take()),
@@ -31,12 +33,12 @@ impl Rooms {
         }
     }
 
-    /// Forgets a room, which is not joined again after a reconnect.
+    /// Forgets a room: a new session does not rejoin it. Ignores an unknown room.
     pub(crate) fn leave(&mut self, room: &str) {
         self.rooms.retain(|kept| kept.room != room);
     }
 
-    /// Returns a join per room, in the order joined.
+    /// Returns a join request per room, in the order joined.
     pub(crate) fn joins(&self) -> impl DoubleEndedIterator<Item = Request> {
         self.rooms.iter().map(|kept| Request::Join { room: kept.room.clone(), data: kept.data.clone() })
     }
