@@ -120,7 +120,7 @@ impl Input<'_> {
                 let (count, taken) = message.take(bytes, self.limits)?;
                 self.at += count;
                 match taken {
-                    Taken::Wanting => return Ok(None),
+                    Taken::InFrame => return Ok(None),
                     Taken::Fragment => continue,
                     Taken::Whole => return Ok(self.gather()),
                 }

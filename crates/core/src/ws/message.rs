@@ -1,4 +1,5 @@
-//! A message that spans several reads or frames, collected on the heap by the decoder.
+//! A message that spans several reads or frames, which `decode` collects on the heap. `header`
+//! checks the order and the limits of its frames, and this module its UTF-8.
 
 use super::header::{Header, Kind};
 use super::mask::unmask;
@@ -7,12 +8,13 @@ use super::{Limits, Violation};
 /// An incomplete message.
 #[derive(Debug)]
 pub(super) struct Message {
+    /// Text or binary. Only text is checked for UTF-8.
     pub(super) kind: Kind,
-    /// Unmasked bytes so far.
+    /// Unmasked bytes so far, at most [`Limits::max_message_bytes`].
     pub(super) payload: Vec<u8>,
     /// Bytes of valid UTF-8. At most 3 bytes after them wait for the rest of their character.
     checked: usize,
-    /// Frames so far.
+    /// Frames so far, including an incomplete one.
     pub(super) fragments: u32,
     frame: Option<Frame>,
 }
@@ -20,17 +22,20 @@ pub(super) struct Message {
 /// A frame with an incomplete payload.
 #[derive(Debug)]
 struct Frame {
+    /// Bytes of the payload that have not arrived.
     remaining: usize,
+    /// Masking key, rotated for the next byte.
     key: [u8; 4],
+    /// `true` if the frame ends its message.
     last: bool,
 }
 
 /// State of a message after it has taken some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// The present frame is incomplete.
-    Wanting,
-    /// The frame is complete, the message is not.
+    /// The present frame is incomplete. The whole input was taken.
+    InFrame,
+    /// The frame is complete, the message is not. The rest of the input starts a header.
     Fragment,
     /// The message is complete.
     Whole,
@@ -46,13 +51,16 @@ impl Message {
         self.frame.is_some()
     }
 
-    /// Starts the frame of `header`.
+    /// Starts the frame of `header`. The frame before it must be complete.
     pub(super) fn begin_frame(&mut self, header: &Header) {
         self.fragments = self.fragments.saturating_add(1);
         self.frame = Some(Frame { remaining: header.payload, key: header.key, last: header.last });
     }
 
-    /// Takes, unmasks and counts the present frame's bytes in `input`. Fails if a text is no UTF-8.
+    /// Takes the present frame's bytes from the start of `input`, and unmasks them in place.
+    /// Returns their number and the state of the message. Without a present frame it takes none.
+    ///
+    /// Fails with 1007 if a text contains invalid UTF-8, or ends within a character.
     pub(super) fn take(&mut self, input: &mut [u8], limits: Limits) -> Result<(usize, Taken), Violation> {
         let Some(frame) = &mut self.frame else {
             return Ok((0, Taken::Fragment));
@@ -67,11 +75,11 @@ impl Message {
         frame.remaining -= count;
 
         let taken = match frame {
-            Frame { remaining: 1.., .. } => Taken::Wanting,
+            Frame { remaining: 1.., .. } => Taken::InFrame,
             Frame { last: false, .. } => Taken::Fragment,
             Frame { last: true, .. } => Taken::Whole,
         };
-        if taken != Taken::Wanting {
+        if taken != Taken::InFrame {
             self.frame = None;
         }
         if self.kind == Kind::Text {
@@ -91,8 +99,8 @@ fn grow(payload: &mut Vec<u8>, more: usize, ceiling: usize) {
     }
 }
 
-/// Returns the number of valid UTF-8 bytes at the start of `text`. Fails on invalid bytes. The last
-/// character may be incomplete unless the text is `complete`.
+/// Returns the number of valid UTF-8 bytes at the start of `text`. The last character may be
+/// incomplete, unless the text is `complete`. Fails on other invalid bytes with 1007.
 pub(super) fn check_text(text: &[u8], complete: bool) -> Result<usize, Violation> {
     match std::str::from_utf8(text) {
         Ok(text) => Ok(text.len()),
