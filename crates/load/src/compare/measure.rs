@@ -1,5 +1,8 @@
 //! One measurement of one contestant, for `rounds`: under a load, and with clients that only
 //! connect. An error makes the run invalid.
+//!
+//! A contestant is a server under comparison. Its front is its own processes, without the nodes of
+//! the mesh behind them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,17 +21,23 @@ use crate::record::Record;
 use crate::report::Report;
 use crate::servers::{self, Cost, Costs};
 
-/// Minimum part of the sent messages that arrives in the measured time.
+/// Minimum part of the scheduled deliveries that arrives in the measured time.
 const MIN_DELIVERED: f64 = 0.98;
+/// Time under load before the measured time.
 const WARMUP_SECONDS: u64 = 1;
 /// Maximum wait for late messages, in milliseconds.
 const SETTLE_MS: u64 = 30_000;
+/// Maximum connections begun per second, except in [`connects`].
 const CONNECT_RATE: u32 = 2_000;
-/// Higher than the generator can reach in a second.
+/// Connections per second, more than the generator can begin.
 const UNLIMITED_RATE: u32 = 1_000_000;
 
-/// Measures latency and CPU time under a load. A lost, duplicated or reordered message, an error, a
-/// closed socket, and less than 98% delivered in time make the result invalid.
+/// Measures latency and CPU time in the `--seconds` of a load after its warm-up. CPU time is per
+/// delivered message. The result also has the generator's CPU time, in percent of one core.
+///
+/// The result is invalid after a lost, duplicated or reordered message, an error, or a closed
+/// socket. It is also invalid if less than 99% of the schedule is sent, or less than 98% is
+/// delivered in the measured time. Fails if a client cannot connect, or the front's processes end.
 pub(super) async fn load(target: &Target, cell: Cell, options: &Options) -> Result<Found> {
     let (Cell { size, rate }, Options { clients, seconds, .. }) = (cell, options);
     let run = RunOptions { seconds: *seconds, warmup: WARMUP_SECONDS, seed: 1, settle_ms: SETTLE_MS };
@@ -68,7 +77,9 @@ pub(super) async fn load(target: &Target, cell: Cell, options: &Options) -> Resu
     Ok(Found { figures, messages: Some(record.messages), p99_us: latency.p99, complaints: report.failures })
 }
 
-/// Measures the rate at which `--connects` clients connect, at most 64 at once.
+/// Measures the rate at which `--connects` clients connect, in clients per second. All stay
+/// connected to the end. At most 64 connections are being opened at a time. Fails if a client
+/// cannot connect, or a socket ends.
 pub(super) async fn connects(target: &Target, options: &Options) -> Result<Found> {
     let clients = options.connects;
     let record = Rc::new(RefCell::new(Record::default()));
@@ -79,7 +90,11 @@ pub(super) async fn connects(target: &Target, options: &Options) -> Result<Found
     Ok(Found { figures: vec![figure], ..Found::default() })
 }
 
-/// Measures the memory of `--idle-clients` clients. `rounds` starts new servers for it.
+/// Measures the growth of resident memory by `--idle-clients` clients, in bytes per client. It
+/// reads memory before the first connection, and `--hold` seconds after the last one. The nodes
+/// have a figure of their own, if there are any. `rounds` starts new servers for it.
+///
+/// Fails if a client cannot connect, a socket ends, or the front's processes end.
 pub(super) async fn memory(target: &Target, options: &Options) -> Result<Found> {
     let clients = options.idle_clients;
     let record = Rc::new(RefCell::new(Record::default()));
@@ -97,6 +112,7 @@ pub(super) async fn memory(target: &Target, options: &Options) -> Result<Found> 
     Ok(Found { figures: [figure("front", front)].into_iter().chain(nodes).collect(), ..Found::default() })
 }
 
+/// Closes all sockets. Fails if one ended before.
 fn close(fleet: Fleet, record: &Record) -> Result<()> {
     fleet.close();
     ensure!(record.closed.is_empty(), "sockets closed: {:?}", record.closed);

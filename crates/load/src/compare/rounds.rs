@@ -1,4 +1,5 @@
-//! All measurements of `compare`, in alternation, with the servers of `testbed`.
+//! All measurements of `compare`, with the servers of `testbed`. Each measurement visits all
+//! contestants, the servers under comparison, before the next one begins.
 
 use std::mem::replace;
 use std::time::Duration;
@@ -13,12 +14,17 @@ use super::testbed::Testbed;
 use super::{Cell, Options};
 use crate::message::Size;
 
-/// Maximum 99th percentile latency, in microseconds, at which a rate is held.
+/// Limit of the 99th percentile latency, in microseconds. A rate is held below it.
 const HELD_P99_US: u64 = 50_000;
 /// Time after which closed sockets have no effect on the next run.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Runs all measurements of all rounds. Fails if servers cannot be started or stopped.
+/// Runs all measurements of all rounds, and returns them in that order. Memory comes last, with new
+/// servers for each contestant and round.
+///
+/// A measurement that fails is in the result as invalid, with its reasons. The search for the
+/// highest rate has one figure, 0 if not even 100 messages/s are held. Its loads are not in the
+/// result. Fails if servers cannot be started or stopped.
 pub(super) async fn measure_all(options: &Options, programs: &Programs) -> Result<Vec<Run>> {
     let contestants = options.contestants();
     let testbed = Testbed::start(programs, &contestants).await?;
@@ -74,7 +80,8 @@ impl Rounds<'_> {
         self.runs.push(run);
     }
 
-    /// Tries a rate twice: one pause of the machine is no limit.
+    /// Returns `true` if the contestant holds a rate: a run is valid, with a 99th percentile below
+    /// 50 ms. A second run follows a failed one, since a pause of the machine can spoil a run.
     async fn holds(&mut self, contestant: Contestant, cell: Cell) -> Result<bool> {
         for _ in 0..2 {
             let found = self.load(contestant, cell).await?;
@@ -93,7 +100,8 @@ impl Rounds<'_> {
         Ok(found)
     }
 
-    /// Waits for the next run, or replaces the servers after an invalid run.
+    /// Waits 300 ms for the effects of closed sockets to end, or replaces all servers after an
+    /// invalid run.
     async fn pause(&mut self, is_valid: bool) -> Result<()> {
         if is_valid {
             sleep(PAUSE).await;
@@ -104,13 +112,14 @@ impl Rounds<'_> {
     }
 }
 
-/// All rates are multiples of this, which is also the minimum.
+/// Minimum rate, in messages/s. All rates are multiples of it.
 const STEP: u64 = 100;
-/// Maximum rate, above the limit of the harness.
+/// Maximum rate, in messages/s, above the limit of the load generator.
 const MAX_RATE: u64 = 1_000_000;
 
-/// Tries rates from `first` on, in steps of a quarter: up while they are held, or else down.
-/// Returns the highest that is held, if any.
+/// Tries rates from `first` on, in messages/s. It goes up by a quarter while they are held. If
+/// `first` is not held, it goes down by a fifth until one is held. Returns the highest held rate.
+/// `None`: not even the minimum is held.
 async fn search(first: u64, mut is_held: impl AsyncFnMut(u64) -> Result<bool>) -> Result<Option<u64>> {
     let (mut rate, mut held) = (round(first).max(STEP), None);
     while rate <= MAX_RATE && is_held(rate).await? {
@@ -124,6 +133,7 @@ async fn search(first: u64, mut is_held: impl AsyncFnMut(u64) -> Result<bool>) -
     Ok(held)
 }
 
+/// Rounds down to a multiple of [`STEP`].
 fn round(rate: u64) -> u64 {
     rate / STEP * STEP
 }
