@@ -1,4 +1,5 @@
-//! Token keys from a file, for `tokens`: a secret, a public key (PEM), or a set as JWKS (RFC 7517).
+//! Token keys from a file, for `tokens`: a secret (HS256), a public key in PEM (EdDSA, ES256 or
+//! RS256), or a JWK set (RFC 7517) for any of the four algorithms.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,7 +15,7 @@ use x509_cert::spki::SubjectPublicKeyInfoRef;
 const MIN_SECRET: usize = 32;
 /// Minimum length of an RS256 modulus in bytes, as the verifier requires.
 const MIN_MODULUS: usize = 256;
-/// Maximum keys of one set. A token without a key id is tried with all.
+/// Maximum keys of one set that fit the algorithm. A token without a key id is tried with all.
 const MAX_KEYS: usize = 16;
 
 // RFC 8410, RFC 5480 and RFC 3279.
@@ -26,22 +27,26 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 /// Reason why a file has no usable keys. It never quotes the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The file begins with `{` and is no JWK set: error at this line and column, from 1.
+    /// The file begins with `{` and is no JWK set: error at this line and column. Both count from 1
+    /// at the `{`.
     #[error("is JSON but not a JWK set: error in line {0}, column {1}")]
     Json(usize, usize),
-    /// No key of the set is for signatures with the algorithm and long enough.
+    /// No key of the set is for signatures with the algorithm and long enough: HS256 needs at least
+    /// 32 bytes, and RS256 a modulus of at least 256 bytes.
     #[error("has no key for {0:?}")]
     NoneFits(Algorithm),
     /// The set has more than 16 keys for the algorithm.
     #[error("has more than {MAX_KEYS} keys for the algorithm")]
     TooMany,
-    /// The file is neither a public key in PEM (`BEGIN PUBLIC KEY`) nor JSON.
+    /// The file has no readable public key in PEM (`BEGIN PUBLIC KEY`) and does not begin with `{`.
+    /// HS256 files never have this error.
     #[error("must hold a public key as PEM (BEGIN PUBLIC KEY) or a JWK set")]
     NoPem,
-    /// The key is not for this algorithm, is damaged, or is an RSA key below 2,048 bits.
+    /// The PEM key is not for this algorithm, is damaged, or is an RSA key of at most 256 bytes in
+    /// DER (about 1,950 bits). A longer one below 2,041 bits is accepted, but verifies no token.
     #[error("has a public key of another kind than {0:?}")]
     OtherKind(Algorithm),
-    /// The secret has this number of bytes, fewer than 32, without white space around it.
+    /// The HS256 secret has this number of bytes without the white space around it, fewer than 32.
     #[error("must hold a secret of at least {MIN_SECRET} bytes, has {0}")]
     ShortSecret(usize),
 }
@@ -50,8 +55,11 @@ pub enum KeyError {
 pub(super) struct Keys(Vec<(Option<String>, DecodingKey)>);
 
 impl Keys {
-    /// Parses a key file. Keys of a set that do not fit the algorithm are skipped. Fails if the
-    /// file has no usable key, or too many.
+    /// Parses a key file for HS256, EdDSA, ES256 or RS256. White space at both ends is dropped. A
+    /// file that begins with `{` is a JWK set, even for HS256. Keys of a set that do not fit the
+    /// algorithm are skipped. Of a PEM file only the first public key is read.
+    ///
+    /// Fails if the file has no usable key, or more than 16.
     pub(super) fn parse(algorithm: Algorithm, content: &[u8]) -> Result<Self, KeyError> {
         let text = content.trim_ascii();
         if text.starts_with(b"{") {
@@ -77,7 +85,9 @@ impl Keys {
         }
     }
 
-    /// Returns the keys that may have signed a token with this id; a missing id matches all.
+    /// Returns the keys to try for a token with this key id (`kid`), in file order. A key without
+    /// an id matches every token. A token without an id (`None`) matches every key. Empty: no key
+    /// has this id.
     pub(super) fn candidates(&self, id: Option<&str>) -> impl Iterator<Item = &DecodingKey> {
         let may_be = move |name: &Option<String>| match (name.as_deref(), id) {
             (Some(name), Some(id)) => name == id,
@@ -87,7 +97,8 @@ impl Keys {
     }
 }
 
-/// Returns a key of a set, if it fits the algorithm and is for signatures.
+/// Returns a key of a set. `None`: it does not fit the algorithm, is not for signatures, is too
+/// short, or is damaged.
 fn key_of_set(algorithm: Algorithm, jwk: &Jwk) -> Option<DecodingKey> {
     let common = &jwk.common;
     if common.key_algorithm.is_some_and(|named| named != KeyAlgorithm::from(algorithm))
