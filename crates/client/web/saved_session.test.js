@@ -1,4 +1,7 @@
-/** A stored session is taken once, and only if it is whole and of the client. */
+/**
+ * A stored session is removed from the storage when it is taken. It is dropped unless all its
+ * fields are valid and it is of the client.
+ */
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -16,7 +19,10 @@ const WHOLE = {
   names: [],
 };
 
-/** Takes the stored text, as a client does. */
+/**
+ * Stores a text for the client `me` and takes it, as a client does. Returns the parsed session and
+ * the number of entries left in the storage.
+ */
 function take(text) {
   const storage = new FakeStorage([['signaling-mesh:me', text]]);
   const session = parseSession(new SavedSession(storage, 'me').take() ?? '', 'me');
