@@ -1,5 +1,6 @@
-//! Operator routes. About the mesh, any node answers: it asks the others. `run` mounts them under
-//! `/admin` for operators, and under `BETWEEN_SERVERS` for other servers.
+//! Operator routes. Any node answers a request about the whole mesh: it asks the peer nodes too.
+//! `run` mounts the routes under `/admin` for operators, behind the admin token. It also mounts
+//! them under `BETWEEN_SERVERS` for other servers, behind the mesh secret.
 
 mod clients;
 mod explain;
@@ -30,15 +31,16 @@ pub use self::peer_queries::PeerQueries;
 /// State of the operator routes.
 #[derive(Clone)]
 pub struct OperatorApi {
-    /// Calls into the node's thread.
+    /// Caller of functions on the node's own thread, with the node, its edge and its status.
     pub floor: LocalCaller<Floor>,
-    /// The peer nodes.
+    /// Sender of requests to the peer nodes.
     pub peers: PeerQueries,
-    /// Drains and undrains this node.
+    /// Readiness of this node, which `/drain` and `/undrain` change.
     pub health: Health,
 }
 
-/// Returns all operator routes of a node, with paths relative to `/admin`.
+/// Returns all operator routes of a node, with paths relative to `/admin`. They do not check the
+/// caller's token or secret.
 pub fn operators(api: OperatorApi) -> Router {
     let drain = drain_routes(api.health.clone());
     Router::new()
@@ -61,13 +63,17 @@ pub fn operators(api: OperatorApi) -> Router {
 }
 
 impl OperatorApi {
-    /// Calls a read-only function with the core, on the node's thread.
+    /// Calls a read-only function with the core, on the node's thread. The function must be short.
+    /// Fails if the node stops.
     async fn core<R: Send + 'static>(&self, ask: impl FnOnce(&NodeCore) -> R + Send + 'static) -> Result<R, Stopped> {
         self.floor.ask(move |floor| floor.node.with_core_ref(ask)).await
     }
 
-    /// Returns the answer of the own core, and unless `is_here_alone` those of the peer nodes to
-    /// `GET PATH`, with the nodes that did not answer.
+    /// Returns the answer of the own core, the answers of the peer nodes to `GET PATH`, and the
+    /// nodes without a usable answer within 5 s. With `is_here_alone` it asks no peer node.
+    ///
+    /// `path` is relative to `/admin`, without a slash at its start. It needs the query
+    /// `here=true`, or each peer asks all others again. Fails if this node stops.
     async fn collect<T: DeserializeOwned + Send + 'static>(
         &self,
         is_here_alone: bool,
@@ -87,13 +93,14 @@ impl OperatorApi {
 }
 
 impl Node {
-    /// Calls a read-only function with the core.
+    /// Calls a read-only function with the core. Panics within a call of [`Self::with_core`].
     pub(super) fn with_core_ref<R>(&self, ask: impl FnOnce(&NodeCore) -> R) -> R {
         ask(&self.0.borrow().core)
     }
 }
 
-/// Query `?here=true`: this node answers for itself alone. Without it, it asks the others too.
+/// Query `?here=true`: this node answers for itself alone. Without it, this node asks the peer
+/// nodes too.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Here {
@@ -101,7 +108,8 @@ struct Here {
     here: bool,
 }
 
-/// Returns the requested page, and `true` if it is of this node alone.
+/// Returns the requested page of at most `most` names, and `true` if it is of this node alone. An
+/// invalid query is refused with 400 `bad_request`.
 fn page(parsed: QueryResult<PageQuery>, most: usize) -> Result<(Page, bool), Refused> {
     let query = query(parsed)?;
     let here = query.here;
