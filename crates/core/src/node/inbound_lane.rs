@@ -1,5 +1,9 @@
-//! The lane from each of `peers`: its present exchange, executed batches, and acknowledgements.
-//! `batch` opens and ends exchanges, and takes acknowledgements for the shell.
+//! The lane from one peer node: its present exchange, executed batches, and acknowledgements.
+//!
+//! A lane is the ordered stream of numbered batches between two nodes. An exchange is one HTTP
+//! request with batches, and its response with acknowledgements. In the next exchange the peer
+//! sends the batches without an acknowledgement again. `peers` has one inbound lane per peer.
+//! `batch` and `peers` open and end exchanges, and take acknowledgements for the shell.
 
 use std::time::{Duration, Instant};
 
@@ -7,32 +11,36 @@ use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation};
 
 /// Maximum delay of an acknowledgement: half of the time after which the peer's lane is stalled.
 const ACKNOWLEDGE_AFTER: Duration = Duration::from_millis(500);
-/// Interval of repeated acknowledgements. They show that this node is alive.
+/// Interval of repeated acknowledgements while no batch arrives. They show that this node is alive.
 const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_secs(1);
-/// Executed batches, and bytes of them, that are acknowledged at once: a quarter of the window.
+/// Received batches, and bytes of them, that are acknowledged at once: a quarter of the window,
+/// which limits a peer's batches without an acknowledgement.
 const PROMPT_BATCHES: usize = signaling_wire::limits::MAX_WINDOW_BATCHES / 4;
 const PROMPT_BYTES: usize = signaling_wire::limits::MAX_WINDOW_BYTES / 4;
 
 /// The lane from one peer.
 #[derive(Debug, Default)]
 pub(super) struct InboundLane {
+    /// Random id of the peer's process. `None`: no exchange was opened yet.
     incarnation: Option<Incarnation>,
     /// Number of the last exchange of this incarnation.
     exchange: ExchangeNumber,
     is_open: bool,
-    /// The last executed batch of this incarnation.
+    /// The last executed batch of this incarnation. 0: none.
     last: BatchNumber,
-    /// Executed batches without an acknowledgement, their bytes, and the time of the first one.
+    /// Batches received since the last acknowledgement, their bytes, and the time of the first one.
+    /// Duplicates count too.
     batches: usize,
     bytes: usize,
     since: Option<Instant>,
-    /// Time of the last acknowledgement.
+    /// Time of the last acknowledgement. `None`: none in this exchange.
     acknowledged: Option<Instant>,
 }
 
 impl InboundLane {
-    /// Opens an exchange in place of the earlier one. Returns `false` if that is of the same
-    /// incarnation and not earlier.
+    /// Opens an exchange in place of the last one. A new incarnation of the peer starts its batch
+    /// numbers again. Returns `false` and changes nothing if this or a later exchange of the same
+    /// incarnation was opened.
     pub(super) fn open(&mut self, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
         let is_known = self.incarnation == Some(incarnation);
         if is_known && exchange <= self.exchange {
@@ -43,12 +51,12 @@ impl InboundLane {
         true
     }
 
-    /// Returns `true` if no later exchange has replaced this one. It may be closed.
+    /// Returns `true` if this is the last opened exchange, also if it is closed.
     pub(super) fn is_current(&self, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
         self.incarnation == Some(incarnation) && self.exchange == exchange
     }
 
-    /// Returns `true` if the exchange is open.
+    /// Returns `true` if this exchange is open.
     pub(super) fn has(&self, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
         self.is_open && self.is_current(incarnation, exchange)
     }
@@ -58,12 +66,14 @@ impl InboundLane {
         self.is_open
     }
 
-    /// Ends the exchange.
+    /// Ends the exchange. The number of the last executed batch stays.
     pub(super) fn close(&mut self) {
         self.is_open = false;
     }
 
-    /// Counts a received batch. Returns `false` if it or a later one has been executed.
+    /// Records a batch of the open exchange, with its bytes. Returns `true` if the caller must
+    /// execute it: from then on it counts as executed. Returns `false` if it or a later one has
+    /// been executed.
     pub(super) fn receive(&mut self, now: Instant, number: BatchNumber, bytes: usize) -> bool {
         self.batches += 1;
         self.bytes += bytes;
@@ -73,9 +83,12 @@ impl InboundLane {
         is_new
     }
 
-    /// Takes the acknowledgement of all executed batches. It is due first in an exchange, 0.5 s
-    /// after a batch, after 64 batches or 256 KiB, and 1 s after the last one. `None`: not due, or
-    /// no exchange is open.
+    /// Takes the acknowledgement that is due: the number of the last executed batch, or 0 if none
+    /// was executed. It acknowledges all batches up to this number.
+    ///
+    /// It is due at once in a new exchange, and 1 s after the last acknowledgement. With batches it
+    /// is due 0.5 s after the first one, or at 64 batches or 256 KiB. `None`: it is not due, or no
+    /// exchange is open.
     pub(super) fn take_acknowledgement(&mut self, now: Instant) -> Option<BatchNumber> {
         let is_over =
             |since: Option<Instant>, limit| since.is_some_and(|since| now.saturating_duration_since(since) >= limit);
