@@ -1,5 +1,6 @@
 //! The pace of handoffs: a few sessions per tick of the balancer, so that other traffic flows on.
-//! The balancer's backend and the simulation call it.
+//! A handoff moves a session to another node behind the client's open socket. The balancer's
+//! backend and the simulation call this module.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,7 +9,11 @@ use super::handoff_counts::HandoffCounts;
 use super::placement::Placement;
 use crate::edge::{ClientKey, EdgeCore, LinkKey};
 
-/// The sessions that wait for their handoff.
+/// The sessions of one balancer that wait for their handoff.
+///
+/// A rebalance hands off all sessions that are not at their owner. The caller calls
+/// [`Self::plan`] at each change of the nodes, then [`Self::tick`] on a timer until
+/// [`Self::is_over`].
 #[derive(Debug, Default)]
 pub struct HandoffScheduler {
     per_tick: usize,
@@ -23,23 +28,31 @@ struct Rebalance {
     released: usize,
 }
 
-/// The result of one rebalance.
+/// The result of one rebalance, with the sessions of plans made while it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RebalanceSummary {
-    /// Released sessions. One that ended, was detached or got its owner in the meantime is none.
+    /// Number of sessions whose handoff began. It does not count sessions that ended, were
+    /// detached, or no longer had another owner at their turn.
     pub clients: usize,
-    /// Time from the plan to the tick that took the last waiting session.
+    /// Time from the first plan to the tick after which no session waited. The handoffs themselves
+    /// may end later.
     pub took: Duration,
 }
 
 impl HandoffScheduler {
     /// Returns a scheduler that releases at most `per_tick` sessions at each [`Self::tick`].
+    ///
+    /// With 0, as in the default, it releases none. A rebalance then ends only after a plan without
+    /// sessions.
     pub fn new(per_tick: usize) -> Self {
         Self { per_tick, ..Self::default() }
     }
 
-    /// Queues the attached sessions that another node owns, in place of the queued ones, and
-    /// returns their number. `None`: there are none, or a rebalance is running, which takes them.
+    /// Queues the attached sessions that another node owns, in place of the queued ones. Starts a
+    /// rebalance at `now` and returns their number.
+    ///
+    /// `None`: no rebalance starts. Either there are no such sessions, or a rebalance is running,
+    /// which hands them off too. Sessions stay while no node takes clients.
     pub fn plan(&mut self, now: Instant, placement: &Placement, core: &EdgeCore) -> Option<usize> {
         self.waiting.clear();
         let misplaced = core.attached().filter(|(_, key, link)| placement.owner_elsewhere(*key, *link).is_some());
@@ -51,8 +64,9 @@ impl HandoffScheduler {
         Some(self.waiting.len())
     }
 
-    /// Releases the next sessions, each to its current owner. Returns a summary after the last one.
-    /// `None`: no rebalance is running, or sessions still wait.
+    /// Releases the next sessions, at most `per_tick`: it starts the handoff of each to its current
+    /// owner. Returns the summary and ends the rebalance if no session waits after it. `None`: no
+    /// rebalance is running, or sessions still wait.
     pub fn tick(&mut self, now: Instant, placement: &Placement, core: &mut EdgeCore) -> Option<RebalanceSummary> {
         let running = self.running.as_mut()?;
         for client in self.waiting.drain(..self.per_tick.min(self.waiting.len())) {
@@ -71,13 +85,14 @@ impl HandoffScheduler {
         Some(RebalanceSummary { clients: released, took: now.saturating_duration_since(since) })
     }
 
-    /// Returns the number of waiting sessions.
+    /// Returns the number of sessions that wait for their handoff. 0 if no rebalance is running.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Counts the sessions of a lost trunk to `node` as handed off to their next owners, if those
-    /// are other nodes. Call it after [`Placement::link_down`] and before [`EdgeCore::link_down`].
+    /// Counts the sessions of a lost trunk to `node` in [`Self::counts`], as handed off to their
+    /// next owners. A session without an owner, or with `node` as owner, does not count. The caller
+    /// calls it after [`Placement::link_down`] and before [`EdgeCore::link_down`].
     pub fn lost(&mut self, node: &str, link: LinkKey, placement: &Placement, core: &EdgeCore) {
         for (_, key, _) in core.attached().filter(|(_, _, at)| *at == link) {
             if let Some(owner) = placement.owner_id(key).filter(|owner| *owner != node) {
@@ -86,12 +101,13 @@ impl HandoffScheduler {
         }
     }
 
-    /// Returns the clients handed off between each pair of nodes, those of lost trunks included.
+    /// Returns the numbers of clients handed off between each pair of nodes, in all rebalances.
+    /// Clients of lost trunks count too.
     pub fn counts(&self) -> &HandoffCounts {
         &self.counts
     }
 
-    /// Returns `true` if no rebalance is running.
+    /// Returns `true` if no rebalance is running, also before the first one.
     pub fn is_over(&self) -> bool {
         self.running.is_none()
     }
