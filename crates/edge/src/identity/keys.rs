@@ -1,20 +1,22 @@
 //! Token keys from a file, for `tokens`: a secret (HS256), a public key in PEM (EdDSA, ES256 or
 //! RS256), or a JWK set (RFC 7517) for any of the four algorithms.
 
+use std::ops::RangeInclusive;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::pem::PemObject as _;
-use x509_cert::der::Decode as _;
-use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::asn1::{ObjectIdentifier, UintRef};
+use x509_cert::der::{self, Decode as _, Reader as _, SliceReader};
 use x509_cert::spki::SubjectPublicKeyInfoRef;
 
 /// Minimum length of an HS256 secret in bytes: the length of the hash (RFC 7518 section 3.2).
 const MIN_SECRET: usize = 32;
-/// Minimum length of an RS256 modulus in bytes, as the verifier requires.
-const MIN_MODULUS: usize = 256;
+/// Lengths of an RS256 modulus in bytes that the verifier accepts: 2,048 to 8,192 bits.
+const MODULUS: RangeInclusive<usize> = 256..=1_024;
 /// Maximum keys of one set that fit the algorithm. A token without a key id is tried with all.
 const MAX_KEYS: usize = 16;
 
@@ -27,12 +29,11 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 /// Reason why a file has no usable keys. It never quotes the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The file begins with `{` and is no JWK set: error at this line and column. Both count from 1
-    /// at the `{`.
+    /// The file begins with `{` and is no JWK set: error at this line and column, from 1.
     #[error("is JSON but not a JWK set: error in line {0}, column {1}")]
     Json(usize, usize),
-    /// No key of the set is for signatures with the algorithm and long enough: HS256 needs at least
-    /// 32 bytes, and RS256 a modulus of at least 256 bytes.
+    /// No key of the set is for signatures with the algorithm and has a valid length. HS256 needs
+    /// at least 32 bytes, RS256 a modulus of 256 to 1,024 bytes.
     #[error("has no key for {0:?}")]
     NoneFits(Algorithm),
     /// The set has more than 16 keys for the algorithm.
@@ -42,10 +43,12 @@ pub enum KeyError {
     /// HS256 files never have this error.
     #[error("must hold a public key as PEM (BEGIN PUBLIC KEY) or a JWK set")]
     NoPem,
-    /// The PEM key is not for this algorithm, is damaged, or is an RSA key of at most 256 bytes in
-    /// DER (about 1,950 bits). A longer one below 2,041 bits is accepted, but verifies no token.
+    /// The PEM key is damaged or not for this algorithm.
     #[error("has a public key of another kind than {0:?}")]
     OtherKind(Algorithm),
+    /// The modulus of the RSA key in PEM has this number of bytes, not 256 to 1,024.
+    #[error("must hold an RSA key with a modulus of 256 to 1,024 bytes (2,048 to 8,192 bits), has {0}")]
+    ModulusLength(usize),
     /// The HS256 secret has this number of bytes without the white space around it, fewer than 32.
     #[error("must hold a secret of at least {MIN_SECRET} bytes, has {0}")]
     ShortSecret(usize),
@@ -63,7 +66,7 @@ impl Keys {
     pub(super) fn parse(algorithm: Algorithm, content: &[u8]) -> Result<Self, KeyError> {
         let text = content.trim_ascii();
         if text.starts_with(b"{") {
-            return Self::of_set(algorithm, text);
+            return Self::of_set(algorithm, content);
         }
         let key = match algorithm {
             Algorithm::HS256 if text.len() < MIN_SECRET => return Err(KeyError::ShortSecret(text.len())),
@@ -73,9 +76,9 @@ impl Keys {
         Ok(Self(vec![(None, key)]))
     }
 
-    fn of_set(algorithm: Algorithm, text: &[u8]) -> Result<Self, KeyError> {
+    fn of_set(algorithm: Algorithm, content: &[u8]) -> Result<Self, KeyError> {
         // serde's own message may quote a secret.
-        let set: JwkSet = serde_json::from_slice(text).map_err(|error| KeyError::Json(error.line(), error.column()))?;
+        let set: JwkSet = serde_json::from_slice(content).map_err(|error| KeyError::Json(error.line(), error.column()))?;
         let keys = set.keys.iter().filter_map(|jwk| Some((jwk.common.key_id.clone(), key_of_set(algorithm, jwk)?)));
         let keys: Vec<_> = keys.collect();
         match keys.len() {
@@ -115,7 +118,7 @@ fn key_of_set(algorithm: Algorithm, jwk: &Jwk) -> Option<DecodingKey> {
         (Algorithm::ES256, AlgorithmParameters::EllipticCurve(key)) => {
             key.curve == EllipticCurve::P256 && length(&key.x) == 32 && length(&key.y) == 32
         }
-        (Algorithm::RS256, AlgorithmParameters::RSA(key)) => length(&key.n) >= MIN_MODULUS,
+        (Algorithm::RS256, AlgorithmParameters::RSA(key)) => MODULUS.contains(&length(&key.n)),
         _ => false,
     };
     if fits { DecodingKey::from_jwk(jwk).ok() } else { None }
@@ -133,9 +136,23 @@ fn public_key(algorithm: Algorithm, text: &[u8]) -> Result<DecodingKey, KeyError
         (Algorithm::ES256, Ok((EC_KEY, Some(P256)))) if key.len() == 65 && key.starts_with(&[4]) => {
             Ok(DecodingKey::from_ec_der(key))
         }
-        (Algorithm::RS256, Ok((RSA, None))) if key.len() > MIN_MODULUS => Ok(DecodingKey::from_rsa_der(key)),
+        (Algorithm::RS256, Ok((RSA, None))) => match modulus_length(key).ok_or(other_kind)? {
+            length if MODULUS.contains(&length) => Ok(DecodingKey::from_rsa_der(key)),
+            length => Err(KeyError::ModulusLength(length)),
+        },
         _ => Err(other_kind),
     }
+}
+
+/// Returns the length of an RSA key's modulus in bytes (RFC 8017 appendix A.1.1). `None`: the key
+/// is damaged.
+fn modulus_length(key: &[u8]) -> Option<usize> {
+    let read = |reader: &mut SliceReader<'_>| -> der::Result<usize> {
+        let modulus: UintRef<'_> = reader.decode()?;
+        let _exponent: UintRef<'_> = reader.decode()?;
+        Ok(modulus.as_bytes().len())
+    };
+    SliceReader::new(key).ok()?.sequence(read).ok()
 }
 
 #[cfg(test)]
@@ -153,6 +170,35 @@ mod tests {
         keys.candidates(id).count()
     }
 
+    fn pem(der: &[u8]) -> String {
+        let der = base64::engine::general_purpose::STANDARD.encode(der);
+        format!("-----BEGIN PUBLIC KEY-----\n{der}\n-----END PUBLIC KEY-----\n")
+    }
+
+    /// Encodes a DER value of less than 64 KiB.
+    fn der_value(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+        let content = parts.concat();
+        let [high, low] = u16::try_from(content.len()).unwrap().to_be_bytes();
+        let length = if content.len() < 128 { vec![low] } else { vec![0x82, high, low] };
+        [&[tag][..], &length, &content].concat()
+    }
+
+    #[test]
+    fn rsa_key_is_refused_if_its_modulus_has_another_length() {
+        let rsa = der_value(0x30, &[&der_value(6, &[RSA.as_bytes()]), &der_value(5, &[])]);
+        let parse = |length: usize| {
+            let modulus = der_value(2, &[&[0], &vec![0xff; length]]);
+            let key = der_value(0x30, &[&modulus, &der_value(2, &[&[1, 0, 1]])]);
+            let info = der_value(0x30, &[&rsa, &der_value(3, &[&[0], &key])]);
+            Keys::parse(Algorithm::RS256, pem(&info).as_bytes())
+        };
+        assert!(parse(256).is_ok() && parse(1_024).is_ok());
+        assert_eq!(
+            [255, 1_025].map(|length| parse(length).err()),
+            [255, 1_025].map(|it| Some(KeyError::ModulusLength(it)))
+        );
+    }
+
     #[test]
     fn error_names_the_defect_and_never_quotes_the_file() {
         use Algorithm::{ES256, EdDSA, HS256, RS256};
@@ -162,6 +208,7 @@ mod tests {
             (ES256, ED25519_KEY, "another kind than ES256"),
             (RS256, ED25519_KEY, "another kind than RS256"),
             (HS256, r#"{"keys":"a secret that stands in the wrong place"}"#, "not a JWK set: error in line 1"),
+            (HS256, "\n\n{\"keys\":1}", "not a JWK set: error in line 3"),
             (HS256, r#"{"keys":[{"kty":"oct","k":"c2hvcnQ"}]}"#, "no key for HS256"),
             (EdDSA, r#"{"keys":[]}"#, "no key for EdDSA"),
         ] {
@@ -191,10 +238,6 @@ mod tests {
 
     #[test]
     fn truncated_key_is_refused() {
-        let pem = |der: &[u8]| {
-            let der = base64::engine::general_purpose::STANDARD.encode(der);
-            format!("-----BEGIN PUBLIC KEY-----\n{der}\n-----END PUBLIC KEY-----\n")
-        };
         let der = SubjectPublicKeyInfoDer::from_pem_slice(ED25519_KEY.as_bytes()).unwrap();
         let whole = der.as_ref();
         assert!(Keys::parse(Algorithm::EdDSA, pem(whole).as_bytes()).is_ok());
