@@ -8,6 +8,7 @@ use signaling_rooms::{Op, Request};
 use super::number;
 use super::room_client::{ClientSeat, RequestKind, RoomRequest, SeatView};
 use super::room_view::{RoomView, Shown};
+use super::watch::Room;
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::ClientIx;
 use crate::ledger::RECOVERY;
@@ -80,13 +81,14 @@ impl World {
     }
 
     /// Checks after a quiet time that clients and store agree, and that seats of ended sessions
-    /// are gone. Skips rooms that changed within 4 s.
+    /// are gone. Skips rooms that changed within 4 s, or whose owner has not announced a change.
     pub(crate) fn settle_rooms(&mut self) {
         let now = self.agenda.now();
         for room in 0..self.rooms.plan.capacities.len() {
             let Some((store, waiting)) = self.list(room) else { continue };
-            let changed = self.rooms.watch.room(&format!("r{room}")).map_or(0, |room| room.changed_at);
-            if now - changed < MAX_EVENT_DELAY {
+            let watched = self.rooms.watch.room(&format!("r{room}"));
+            let is_changing = |room: &Room| now - room.changed_at < MAX_EVENT_DELAY || room.version < store.version;
+            if watched.is_some_and(is_changing) {
                 continue;
             }
             self.counters.add("rooms: compared when all was quiet", 1);

@@ -31,6 +31,8 @@ pub(super) struct Room {
     pub(super) changes: BTreeMap<u64, Change>,
     /// Highest version so far.
     pub(super) newest: u64,
+    /// Version of the last observed state.
+    pub(super) version: u64,
     /// The store lost versions up to this one. Others may have reused their numbers.
     pub(super) unsure_until: u64,
     /// Time of the last change, loss or adoption.
@@ -98,6 +100,7 @@ impl Watch {
         }
         room.note(now, result);
         room.newest = room.newest.max(result.version);
+        room.version = result.version;
         room.unsure_until = room.unsure_until.max(result.version.saturating_sub(result.changes.len() as u64));
         room.changed_at = now;
         room.count = result.count;
@@ -142,7 +145,7 @@ impl Watch {
             let (count, capacity) = (result.count, result.capacity);
             seen.wrong.push(format!("{} has {count} members of {capacity:?}: {:?}", request.room, request.op));
         }
-        (room.count, room.incarnation) = (result.count, result.incarnation);
+        (room.count, room.incarnation, room.version) = (result.count, result.incarnation, result.version);
         match &request.op {
             // A leave that arrives again after a later command changes nothing.
             Op::Leave { requester } if matches!(result.statuses[..], [SeatStatus::Out | SeatStatus::Unknown]) => {
