@@ -16,9 +16,10 @@ pub struct RoomTimes {
 }
 
 impl RoomTimes {
-    /// Refreshes each second; 2 s of seat grace and of resume time.
+    /// Refreshes, seat grace and resume time of 2 s. Shorter refreshes would let seats expire while
+    /// a busy machine delays a node by little more than a second.
     pub const SHORT: Self = Self {
-        presence_refresh: Duration::from_secs(1),
+        presence_refresh: Duration::from_secs(2),
         seat_grace: Duration::from_secs(2),
         resume: Duration::from_secs(2),
     };
