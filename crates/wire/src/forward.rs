@@ -97,11 +97,8 @@ pub enum Item<'a> {
     Located {
         /// Id of the client.
         client_id: &'a str,
-        /// The client's session.
-        session: SessionId,
-        /// Time at which the session's socket was accepted, in microseconds since 1970. Of two
-        /// sockets of a client the later one stays.
-        accepted_at_us: u64,
+        /// The client's attachment to the sender of this batch.
+        attachment: Attachment,
         /// `true`: the client is attached at the sender of this batch. `false`: not any more.
         here: bool,
     },
@@ -109,10 +106,8 @@ pub enum Item<'a> {
     Lingering {
         /// Id of the client.
         client_id: &'a str,
-        /// The client's session.
-        session: SessionId,
-        /// Time at which its last socket was accepted, in microseconds since 1970.
-        accepted_at_us: u64,
+        /// Its last attachment.
+        attachment: Attachment,
         /// Number of its latest known uplink frame.
         seq: Seq,
         /// The client's credential. `None`: it has none.
@@ -256,6 +251,26 @@ pub enum Item<'a> {
         /// The other recipients, at least one.
         others: Vec<Recipient<'a>>,
     },
+}
+
+/// Attachment of a client to a node. Of two attachments of a client the greater one is the later,
+/// by the order of the fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
+pub struct Attachment {
+    /// Time at which the session's socket was accepted, in microseconds since 1970.
+    pub accepted_at_us: u64,
+    /// The client's session.
+    pub session: SessionId,
+    /// Number of the session's attachments with this socket, this one included.
+    pub turn: u32,
+}
+
+impl Attachment {
+    /// Returns `true` if both are attachments of one socket.
+    pub fn is_same_socket(self, other: Self) -> bool {
+        (self.accepted_at_us, self.session) == (other.accepted_at_us, other.session)
+    }
 }
 
 /// Place of an operation in the log of a room. A new owner or another backup begins an epoch.

@@ -101,11 +101,11 @@ impl NodeCore {
         lingering: Option<Lingering>,
     ) {
         let Some(known) = lingering else { return self.admit(now, arrival, None, false) };
-        if arrival.newcomer && proven == Some(known.session) {
+        if arrival.newcomer && proven == Some(known.attachment.session) {
             self.counts.resumed += 1;
             let arrival = arrival.resuming(known, &self.settings.rules);
             self.admit(now, arrival, None, true);
-        } else if !arrival.newcomer && known.accepted_at_us > arrival.accepted_at_us {
+        } else if !arrival.newcomer && known.attachment.accepted_at_us > arrival.accepted_at_us {
             self.directory.lingering.insert(arrival.client_id, known);
             self.reject(arrival.trunk, arrival.slot, &REPLACED);
         } else {
@@ -280,11 +280,12 @@ impl NodeCore {
         };
         let state = self.session_state(key, true);
         let Some(session) = self.directory.get_mut(key) else { return };
-        let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.socket_ended);
+        let (client_id, attachment) = (session.client_id.clone(), session.attachment());
+        let was_here = !session.socket_ended;
         let queues = std::mem::take(&mut session.recipients);
         queues.into_values().for_each(|queue| drop(self.custody.queues.remove(queue)));
         if let Some(peer) = self.peers.key(to).filter(|_| was_here) {
-            self.released_to(now, client_id, id, peer);
+            self.released_to(now, client_id, attachment, peer);
         }
         if let Some(session) = self.directory.get_mut(key) {
             session.outcomes = None;
@@ -294,7 +295,7 @@ impl NodeCore {
         self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &state });
         // Without a socket the seats stay with the lingering session, or the one that resumed it.
         if was_here {
-            self.release_seats((id, key));
+            self.release_seats((attachment.session, key));
         }
         self.directory.sessions.remove(key);
     }

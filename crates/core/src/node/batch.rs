@@ -105,9 +105,9 @@ impl NodeCore {
             }
             Item::Outcome { .. } | Item::Held { .. } => self.returned(now, item),
             Item::Forget { to, queue_id } => self.custody.holds.forget(to, *queue_id),
-            Item::Located { client_id, session, accepted_at_us, here } => {
+            Item::Located { client_id, attachment, here } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.located(now, peer, client, (*session, *accepted_at_us), *here);
+                    self.located(now, peer, client, *attachment, *here);
                 }
             }
             Item::RequestSession { client_id, session, accepted_at_us } => {
@@ -115,11 +115,11 @@ impl NodeCore {
                     self.session_requested(now, peer, &client, (*session, *accepted_at_us));
                 }
             }
-            &Item::Lingering { client_id, session, accepted_at_us, seq, credential, ref delivered, ttl } => {
+            &Item::Lingering { client_id, attachment, seq, credential, ref delivered, ttl } => {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.counts.lingering_moved += 1;
                     let (until, delivered) = (now + ttl.as_duration(), DeliveredIds::from_runs(delivered));
-                    let lingering = Lingering { session, accepted_at_us, seq, credential, delivered, until };
+                    let lingering = Lingering { attachment, seq, credential, delivered, until };
                     self.store_lingering(now, &client, lingering);
                 }
             }

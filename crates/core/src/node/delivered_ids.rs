@@ -50,6 +50,20 @@ impl DeliveredIds {
         }
     }
 
+    /// Adds the ids of another record, of at most 8 runs.
+    pub(super) fn merge(&mut self, other: &Self) {
+        let mut runs = [&self.runs[..], &other.runs].concat();
+        runs.sort_unstable();
+        let mut merged: Vec<(u64, u64)> = Vec::new();
+        for (first, last) in runs {
+            match merged.last_mut().filter(|earlier| first <= earlier.1.saturating_add(1)) {
+                Some(earlier) => earlier.1 = earlier.1.max(last),
+                None => merged.push((first, last)),
+            }
+        }
+        *self = Self::from_runs(&merged);
+    }
+
     /// Returns `true` if the id was delivered. `false` if not, or if its run is forgotten.
     pub(super) fn contains(&self, id: u64) -> bool {
         let at = self.runs.partition_point(|&(_, last)| last < id);
@@ -77,6 +91,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn merged_records_contain_the_ids_of_both(ids in prop::collection::vec((0_u64..30, any::<bool>()), 0..10)) {
+            let mut records = [DeliveredIds::default(), DeliveredIds::default()];
+            let mut inserted = DeliveredIds::default();
+            for (id, is_second) in ids {
+                records[usize::from(is_second)].insert(id);
+                inserted.insert(id);
+            }
+            let [mut first, second] = records;
+            first.merge(&second);
+            prop_assert!(inserted.runs().len() == MAX_RUNS || first == inserted, "{first:?} {inserted:?}");
+        }
+
         #[test]
         fn only_inserted_ids_are_contained(inserted in prop::collection::vec(0_u64..40, 0..60)) {
             let mut ids = DeliveredIds::default();

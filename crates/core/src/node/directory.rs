@@ -140,7 +140,7 @@ impl Directory {
             if let Some(later) = self.sessions.get_mut(later).filter(|later| later.id == id) {
                 later.delivered.insert(number.0);
             }
-        } else if let Some(lingering) = self.lingering.get_mut(&session.client_id).filter(|it| it.session == id) {
+        } else if let Some(lingering) = self.lingering.get_mut(&session.client_id).filter(|it| it.attachment.session == id) {
             lingering.delivered.insert(number.0);
         }
     }
@@ -148,7 +148,7 @@ impl Directory {
     /// Returns the session of a client, attached or lingering. `None`: there is none here.
     pub(super) fn session_id(&self, client: &ClientId) -> Option<SessionId> {
         let attached = self.holder(client.as_str()).map(|(_, session)| session.id);
-        attached.or_else(|| self.lingering.get(client).map(|lingering| lingering.session))
+        attached.or_else(|| self.lingering.get(client).map(|lingering| lingering.attachment.session))
     }
 
     /// Returns the session of a client with this credential, attached or lingering. `None`: there
@@ -156,7 +156,7 @@ impl Directory {
     pub(super) fn session_of(&self, client: &ClientId, credential: &Credential) -> Option<SessionId> {
         let attached = self.holder(client.as_str()).filter(|(_, it)| it.credential.as_deref() == Some(credential));
         let lingering = self.lingering.get(client).filter(|it| it.credential.as_ref() == Some(credential));
-        attached.map(|(_, session)| session.id).or_else(|| lingering.map(|lingering| lingering.session))
+        attached.map(|(_, session)| session.id).or_else(|| lingering.map(|lingering| lingering.attachment.session))
     }
 
     /// Forgets expired lingering sessions and locations. Returns `true` if a location expired.

@@ -49,7 +49,7 @@ impl NodeCore {
         if at > edge::KickList::latest_believable(unix_now) || !self.kicks.add(client, at) {
             return;
         }
-        if self.directory.lingering.get(client).is_some_and(|session| session.accepted_at_us / 1_000_000 <= at) {
+        if self.directory.lingering.get(client).is_some_and(|known| known.attachment.accepted_at_us / 1_000_000 <= at) {
             self.directory.lingering.remove(client);
         }
         let client_id = client.as_str();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
-use signaling_wire::forward::Item;
+use signaling_wire::forward::{Attachment, Item};
 use signaling_wire::{Credential, RemainingTtl, Seq, SessionId};
 
 use super::delivered_ids::DeliveredIds;
@@ -16,9 +16,8 @@ use super::{NodeCore, PeerKey, SessionKey};
 /// State of a session without a socket.
 #[derive(Debug, Clone)]
 pub(super) struct Lingering {
-    pub(super) session: SessionId,
-    /// Time at which its last socket was accepted, in microseconds since 1970.
-    pub(super) accepted_at_us: u64,
+    /// Its last attachment to a node.
+    pub(super) attachment: Attachment,
     /// Number of its latest known uplink frame.
     pub(super) seq: Seq,
     /// The client's credential. `None`: it has none.
@@ -32,9 +31,9 @@ pub(super) struct Lingering {
 impl Lingering {
     /// Returns the state of a session that can be resumed until `until`.
     pub(super) fn of(session: &Session, until: Instant) -> Self {
-        let Session { id, accepted_at_us, seq, ref credential, ref delivered, .. } = *session;
+        let Session { seq, ref credential, ref delivered, .. } = *session;
         let (credential, delivered) = (credential.as_deref().copied(), delivered.clone());
-        Self { session: id, accepted_at_us, seq, credential, delivered, until }
+        Self { attachment: session.attachment(), seq, credential, delivered, until }
     }
 
     /// Returns the time in which its client can still resume it.
@@ -71,13 +70,21 @@ impl NodeCore {
     /// client's owner. If a newcomer of the client waits, attaches the newcomer and sends no copy.
     ///
     /// Ignores the session if its client is attached, an equal or newer one lingers, or
-    /// [`Rules::max_lingering`](super::Rules::max_lingering) linger.
-    pub(super) fn store_lingering(&mut self, now: Instant, client: &ClientId, arrived: Lingering) {
-        let is_newer = |known: &Lingering| (known.accepted_at_us, known.seq) < (arrived.accepted_at_us, arrived.seq);
-        if !self.directory.lingering.get(client).is_none_or(is_newer)
-            || self.directory.attached(client.as_str()).is_some()
-            || !self.directory.may_linger()
-        {
+    /// [`Rules::max_lingering`](super::Rules::max_lingering) linger. Two states of one session are
+    /// merged: an edge attaches a closed socket again without its delivered signals.
+    pub(super) fn store_lingering(&mut self, now: Instant, client: &ClientId, mut arrived: Lingering) {
+        let age = |lingering: &Lingering| (lingering.attachment.accepted_at_us, lingering.seq);
+        if let Some(known) = self.directory.lingering.get_mut(client) {
+            if known.attachment.session == arrived.attachment.session {
+                known.delivered.merge(&arrived.delivered);
+                known.attachment = known.attachment.max(arrived.attachment);
+                (arrived.delivered, arrived.attachment) = (known.delivered.clone(), known.attachment);
+            }
+            if age(known) >= age(&arrived) {
+                return;
+            }
+        }
+        if self.directory.attached(client.as_str()).is_some() || !self.directory.may_linger() {
             return;
         }
         let until = arrived.until.min(now + self.settings.resume);
@@ -122,7 +129,7 @@ impl NodeCore {
             self.supersede(now, key, REPLACED_BY_NEWER);
             self.directory.lingering.insert(client.clone(), lingering);
         }
-        if self.directory.lingering.get(client).is_some_and(|known| known.session == session) {
+        if self.directory.lingering.get(client).is_some_and(|known| known.attachment.session == session) {
             self.send_lingering(now, peer, client);
         }
     }
@@ -131,12 +138,12 @@ impl NodeCore {
     /// fail before it receives them.
     fn send_lingering(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
         let Some(known) = self.directory.lingering.get(client) else { return };
-        let Lingering { session, accepted_at_us, seq, credential, ref delivered, .. } = *known;
+        let Lingering { attachment, seq, credential, ref delivered, .. } = *known;
         let (client_id, delivered) = (client.as_str(), delivered.runs().to_vec());
         let ttl = RemainingTtl::from_duration(known.left(now));
         let mut items = Vec::new();
-        Item::Lingering { client_id, session, accepted_at_us, seq, credential, delivered, ttl }.append(&mut items);
-        if let Some(seats) = self.lingering_seats(client, session) {
+        Item::Lingering { client_id, attachment, seq, credential, delivered, ttl }.append(&mut items);
+        if let Some(seats) = self.lingering_seats(client, attachment.session) {
             seats.append(&mut items);
         }
         self.peers.note_bytes(peer, &items);

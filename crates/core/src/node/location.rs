@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
-use signaling_wire::SessionId;
-use signaling_wire::forward::Item;
+use signaling_wire::forward::{Attachment, Item};
 
 use super::route::Route;
 use super::session::Session;
@@ -25,32 +24,18 @@ const MAX_REFUSED: usize = 1_000;
 pub(super) struct Location {
     /// The node that has the client.
     pub(super) peer: PeerKey,
-    session: SessionId,
+    /// The client's attachment to it. If `released`, to this node.
+    attachment: Attachment,
     reported_at: Instant,
     /// Time at which the location expires.
     pub(super) until: Instant,
     /// `true` if handed off from here. Valid until the next view, which names the owner.
     pub(super) released: bool,
-    /// The peer that reported the same session before and has not withdrawn it. Lanes of two peers
-    /// have no common order, so the earlier report may be the valid one. `None`: there is none.
-    former: Option<PeerKey>,
-}
-
-impl Location {
-    /// Returns the location without a peer's report. `None`: no other peer reported the session.
-    fn without(self, peer: PeerKey) -> Option<Self> {
-        match self.former {
-            Some(former) if self.peer == peer => Some(Self { peer: former, former: None, ..self }),
-            former if self.peer != peer => Some(Self { former: former.filter(|former| *former != peer), ..self }),
-            _ => None,
-        }
-    }
 }
 
 /// Returns the item that reports a client as attached here, or as detached.
 fn located(session: &Session, here: bool) -> Item<'_> {
-    let Session { ref client_id, id, accepted_at_us, .. } = *session;
-    Item::Located { client_id: client_id.as_str(), session: id, accepted_at_us, here }
+    Item::Located { client_id: session.client_id.as_str(), attachment: session.attachment(), here }
 }
 
 impl NodeCore {
@@ -65,64 +50,64 @@ impl NodeCore {
     /// before the client, or the client has left: a location of the last second is kept.
     pub(super) fn doubt_location(&mut self, now: Instant, client: &str) {
         let is_old = |known: &Location| now.saturating_duration_since(known.reported_at) >= LOCATION_SETTLE_TIME;
-        if let Some(peer) = self.directory.locations.get(client).filter(|known| is_old(known)).map(|known| known.peer) {
-            self.withdraw(client, peer);
-        }
-    }
-
-    /// Forgets a peer's report of a client.
-    fn withdraw(&mut self, client: &str, peer: PeerKey) {
-        if let Some((client, known)) = self.directory.locations.remove_entry(client)
-            && let Some(known) = known.without(peer)
-        {
-            self.directory.locations.insert(client, known);
+        if self.directory.locations.get(client).is_some_and(is_old) {
+            self.directory.locations.remove(client);
         }
     }
 
     /// Stores the location of a client that was handed off from here to a peer.
-    pub(super) fn released_to(&mut self, now: Instant, client: ClientId, session: SessionId, peer: PeerKey) {
+    pub(super) fn released_to(&mut self, now: Instant, client: ClientId, attachment: Attachment, peer: PeerKey) {
         let until = now + self.settings.rules.located_for;
-        self.directory
-            .locations
-            .insert(client, Location { peer, session, reported_at: now, until, released: true, former: None });
+        let location = Location { peer, attachment, reported_at: now, until, released: true };
+        self.directory.locations.insert(client, location);
     }
 
-    /// Handles a peer's report that it has the client (`here`), or no longer has it.
+    /// Handles a peer's report that it has the client (`here`), or no longer has it. A report of an
+    /// earlier attachment of the session than the known one has no effect: lanes of two peers have no
+    /// common order.
     pub(super) fn located(
         &mut self,
         now: Instant,
         peer: PeerKey,
         client: ClientId,
-        (session, accepted_at_us): (SessionId, u64),
+        attachment: Attachment,
         here: bool,
     ) {
+        let before = self.directory.locations.get(client.as_str());
         if !here {
-            if self.directory.locations.get(client.as_str()).is_some_and(|known| known.session == session) {
-                self.withdraw(client.as_str(), peer);
+            if before.is_some_and(|known| known.peer == peer && known.attachment <= attachment) {
+                self.directory.locations.remove(client.as_str());
                 self.custody.routes_dirty = true;
             }
             return;
         }
+        let lingering = self.directory.lingering.get(&client).map(|lingering| lingering.attachment);
+        let is_later = |known: Attachment| known.session == attachment.session && known > attachment;
+        let is_over = |lost: Attachment| lost.is_same_socket(attachment) && lost >= attachment;
+        if before.is_some_and(|known| is_later(known.attachment)) || lingering.is_some_and(is_over) {
+            return;
+        }
         let until = now + self.settings.rules.located_for;
-        let before = self.directory.locations.get(client.as_str()).filter(|known| known.session == session);
-        let former = before.and_then(|known| if known.peer == peer { known.former } else { Some(known.peer) });
-        let known = Location { peer, session, reported_at: now, until, released: false, former };
+        let known = Location { peer, attachment, reported_at: now, until, released: false };
         if let Some((key, holder)) = self.directory.holder(client.as_str()) {
-            if (holder.id, holder.accepted_at_us) == (session, accepted_at_us) {
-                // It counts once the socket's edge has detached it here, unless the peer takes it
-                // back before.
-                self.directory.locations.insert(client, known);
+            let held = holder.attachment();
+            if held.is_same_socket(attachment) {
+                if held < attachment {
+                    // It counts once the socket's edge has detached it here, unless the peer takes
+                    // it back before.
+                    self.directory.locations.insert(client, known);
+                }
                 return;
             }
-            if (holder.accepted_at_us, holder.id) > (accepted_at_us, session) {
+            if held > attachment {
                 return self.send_location(key, peer, true);
             }
             self.supersede(now, key, REPLACED_BY_NEWER);
         }
-        if self.directory.lingering.get(&client).is_some_and(|known| known.accepted_at_us <= accepted_at_us) {
+        if lingering.is_some_and(|known| known < attachment) {
             self.directory.lingering.remove(&client);
         }
-        self.forward_seats(peer, &client, (session, accepted_at_us));
+        self.forward_seats(peer, &client, attachment);
         if self.directory.locations.insert(client.clone(), known).is_none_or(|before| before.peer != peer) {
             self.custody.routes_dirty = true;
             self.replace_held(now, &client);

@@ -92,7 +92,7 @@ impl NodeCore {
 
     /// Returns a client's lingering session, and the time left to resume it. `None`: none is here.
     pub fn lingering_session(&self, now: Instant, client: &ClientId) -> Option<(SessionId, Duration)> {
-        self.directory.lingering.get(client).map(|lingering| (lingering.session, lingering.left(now)))
+        self.directory.lingering.get(client).map(|lingering| (lingering.attachment.session, lingering.left(now)))
     }
 
     /// Returns the peer node that reported a client, or got it by a handoff from here. It may not

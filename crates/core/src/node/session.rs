@@ -7,6 +7,7 @@ use std::time::Instant;
 use signaling_protocol::ClientId;
 use signaling_protocol::ids::is_reserved;
 use signaling_rendezvous::KeyHash;
+use signaling_wire::forward::Attachment;
 use signaling_wire::grant::Grant;
 use signaling_wire::seats::SessionState;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot};
@@ -151,13 +152,18 @@ impl Session {
         }
     }
 
+    /// Returns the session's attachment to this node.
+    pub(super) fn attachment(&self) -> Attachment {
+        Attachment { accepted_at_us: self.accepted_at_us, session: self.id, turn: self.turn }
+    }
+
     /// Returns the session as the continuation of an earlier one. The new socket continues above
     /// all used numbers, even if the `earlier` state is old: a client sends less than one message
     /// per microsecond.
     pub(super) fn resuming(self, earlier: Lingering, rules: &Rules) -> Self {
         let seq = earlier.seq.plus(rules.numbers_ahead).max(Seq(self.accepted_at_us));
         let known_id = self.known_id.map(|_| UNKNOWN_IDS);
-        Self { id: earlier.session, seq, known_id, resumed: true, delivered: earlier.delivered, ..self }
+        Self { id: earlier.attachment.session, seq, known_id, resumed: true, delivered: earlier.delivered, ..self }
     }
 
     /// Records a message. Returns its number, and `true` if certainly no node has had it before.

@@ -158,3 +158,19 @@ fn resume_at_node_with_older_state_keeps_later_seats() {
         stage.leave(name, "new");
     }
 }
+
+#[test]
+fn late_report_of_a_former_node_ends_no_lingering_session() {
+    let mut stage = Stage::new(&["n0", "n1"], 0);
+    let name = ["a", "b", "c", "d", "e", "f"].into_iter().find(|name| stage.ranked(name)[0] == "n1").unwrap();
+    stage.isolated = Some("n1");
+    let token = token(&stage.attach(name, "n0")[0]);
+    stage.hand_off(name, "n1");
+    stage.lose_edge("n1");
+    // Now the report of the first attachment arrives.
+    stage.isolated = None;
+    stage.settle();
+    stage.resume_at("n1", name, &token);
+    let received = stage.received(name);
+    assert!(received[0].contains(r#""resumed":true"#), "{received:?}");
+}

@@ -1,8 +1,8 @@
 //! Reliable clients, whose messages are numbered by their ids.
 
 use signaling_core::node::TrunkKey;
-use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot, ToNode};
-use signaling_wire::{Credential, DownSeq};
+use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Slot, ToNode};
+use signaling_wire::{Credential, DownSeq, Seq};
 
 use crate::node::{HOLD, Node, SECOND, newcomer};
 
@@ -62,6 +62,30 @@ fn ack_that_a_crashed_edge_has_lost_is_repeated_after_resume() {
     let done = DeliveryOutcome::Done;
     let said = node.take_output(trunk);
     assert_eq!(said.outcomes, [(seq, done), (seq + 1, done)], "the third is not delivered yet");
+}
+
+#[test]
+fn delivered_ids_survive_another_attach_of_the_closed_socket() {
+    // The node has had two frames. A third one may be lost with the trunk.
+    for sent in [2, 3] {
+        let (mut node, trunk) = alice_is_here();
+        let trunk_of_bob = node.core.trunk_up();
+        node.attach(trunk_of_bob, 0, "bob", 0);
+        say(&mut node, trunk, 0, &[(1, 1), (2, 2)]);
+        node.send_frame(trunk_of_bob, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
+        node.send_frame(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Lost });
+        node.core.trunk_down(node.now, trunk);
+
+        // Her edge waits for the outcomes of the other frames.
+        let trunk = node.core.trunk_up();
+        let cause = Some(DetachReason::Lost);
+        let closed = Attach { turn: 2, seq: Seq(sent), state: Some(b"admitted"), cause, ..alice(1, 1) };
+        node.send_frame(trunk, &ToNode::Attach(closed));
+        node.send_frame(trunk, &ToNode::Attach(alice(2, 2)));
+        let seq = 1 << 60;
+        say(&mut node, trunk, 2, &[(seq, 1)]);
+        assert_eq!(node.take_output(trunk).outcomes, [(seq, DeliveryOutcome::Done)], "{sent} frames");
+    }
 }
 
 #[test]

@@ -28,6 +28,8 @@ struct Client {
     node: usize,
     slot: Slot,
     session: SessionId,
+    accepted_at_us: u64,
+    turn: u32,
     seq: u64,
     state: Vec<u8>,
     received: Vec<String>,
@@ -119,7 +121,8 @@ impl Stage {
         self.slots += 1;
         let client = self.clients.get_mut(name).unwrap();
         client.slot = self.slots;
-        let (slot, session, seq, node) = (client.slot, client.session, client.seq, client.node);
+        client.turn += 1;
+        let Client { slot, session, seq, node, accepted_at_us, turn, .. } = *client;
         let state = Some(client.state.clone()).filter(|state| !state.is_empty());
         let grant = self.grants.get(name).map(Grant::to_bytes);
         let attach = Attach {
@@ -130,9 +133,15 @@ impl Stage {
             grant: grant.as_deref(),
             state: state.as_deref(),
             cause,
-            ..Attach::newcomer(slot, session, name, u64::from(slot))
+            turn,
+            ..Attach::newcomer(slot, session, name, accepted_at_us)
         };
         self.send_frame(node, &ToNode::Attach(attach));
+    }
+
+    /// Returns the time at which the next socket is accepted.
+    fn next_socket(&self) -> u64 {
+        u64::from(self.slots) + 1
     }
 
     /// Reports a client's new token to its node.
@@ -149,7 +158,9 @@ impl Stage {
         session[..name.len()].copy_from_slice(name.as_bytes());
         session[15] = u8::try_from(self.slots).unwrap();
         let session = SessionId(session);
-        let client = Client { node, slot: 0, session, seq: 0, state: Vec::new(), received: Vec::new() };
+        let accepted_at_us = self.next_socket();
+        let (state, received) = (Vec::new(), Vec::new());
+        let client = Client { node, slot: 0, session, accepted_at_us, turn: 0, seq: 0, state, received };
         self.clients.insert(name, client);
         self.send_attach(name, None, None);
         self.settle();
@@ -271,7 +282,10 @@ impl Stage {
 
     /// Resumes a client on a new socket at its former node, by its token.
     pub(crate) fn resume(&mut self, name: &'static str, token: &str) {
-        self.clients.get_mut(name).unwrap().state.clear();
+        let accepted_at_us = self.next_socket();
+        let client = self.clients.get_mut(name).unwrap();
+        client.state.clear();
+        (client.accepted_at_us, client.turn) = (accepted_at_us, 0);
         self.send_attach(name, Some(token), None);
         self.settle();
     }
@@ -367,9 +381,9 @@ impl Stage {
     }
 
     fn requester(&self, name: &str, number: u64) -> Requester {
-        let Client { session, slot, node, .. } = self.clients[name];
+        let Client { session, accepted_at_us, node, .. } = self.clients[name];
         let (client, node) = (ClientId::new(name).unwrap(), NodeId::new(self.nodes[node].id).unwrap());
-        Requester { client, session, accepted_at_us: u64::from(slot), turn: 1, number, node }
+        Requester { client, session, accepted_at_us, turn: 1, number, node }
     }
 
     /// Returns the members of a room in the store.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use signaling_protocol::{ClientId, limits};
 use signaling_rooms::Requester;
-use signaling_wire::forward::Item;
+use signaling_wire::forward::{Attachment, Item};
 use signaling_wire::seats::{SeatState, SessionState};
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
@@ -157,7 +157,7 @@ impl NodeCore {
         &mut self,
         peer: PeerKey,
         client: &ClientId,
-        (session, accepted_at_us): (SessionId, u64),
+        Attachment { accepted_at_us, session, .. }: Attachment,
     ) {
         let is_older = |known: &&RoomSession| known.accepted_at_us < accepted_at_us && !known.seats.is_empty();
         let Some(former) = self.rooms.sessions.get(&session).filter(is_older) else { return };
@@ -180,7 +180,8 @@ impl NodeCore {
     ) {
         let holder = self.directory.holder(client.as_str()).filter(|(_, holder)| holder.id == session);
         let resumed = holder.map(|(_, holder)| (holder.accepted_at_us, self.rooms.turn(holder.turn)));
-        let lingers = self.directory.lingering.get(client).is_some_and(|lingering| lingering.session == session);
+        let lingers =
+            self.directory.lingering.get(client).is_some_and(|lingering| lingering.attachment.session == session);
         if resumed.is_none() && !lingers {
             return;
         }

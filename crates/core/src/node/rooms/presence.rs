@@ -346,7 +346,7 @@ impl NodeCore {
                 continue;
             }
             let lingering = self.directory.lingering.get(&room_session.client);
-            let lingering = lingering.filter(|lingering| lingering.session == session);
+            let lingering = lingering.filter(|lingering| lingering.attachment.session == session);
             if let Some(lost) = lingering.and_then(|lingering| lingering.lost(self.settings.resume)) {
                 // This must be exact: a resume time equal to the grace time leaves no rest. The
                 // store ends a seat with time left only when another operation touches the room.
