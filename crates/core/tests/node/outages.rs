@@ -193,3 +193,20 @@ fn member_keeps_its_seat_when_the_store_loses_its_last_join() {
     assert!(!received.iter().any(|text| text.contains("expired")), "{received:?}");
     assert_eq!(stage.members("r"), ["k", "l"]);
 }
+
+#[test]
+fn moved_member_gets_the_state_when_the_store_has_an_earlier_one() {
+    let mut stage = Stage::new(&["n0", "n1"], 0).with_members(&[("a", "n0"), ("c", "n0"), ("e", "n1")]);
+    let earlier = stage.copy_of_store();
+    stage.isolated = Some("n1");
+    stage.enter("b", "n0");
+    stage.advance(SECOND);
+    assert!(stage.received("c")[0].contains(r#""joined":[{"client_id":"b"}]"#));
+    stage.hand_off("c", "n1");
+    stage.crash("n0");
+    stage.lose_writes(earlier);
+    stage.advance(PRESENCE);
+    let received = stage.received("c");
+    let is_earlier = |text: &String| text.contains(r#""count":3"#) && !text.contains(r#"{"client_id":"b"}"#);
+    assert!(!received.is_empty() && received.iter().all(is_earlier), "{received:?}");
+}

@@ -354,6 +354,11 @@ impl Stage {
         self.store = replica;
     }
 
+    /// Replaces the store by an earlier copy, which no node can recognise by its incarnation.
+    pub(crate) fn lose_writes(&mut self, earlier: Rooms) {
+        self.store = earlier;
+    }
+
     /// Sets a room's capacity through a node, like an operator.
     pub(crate) fn set_capacity(&mut self, room: &str, capacity: u32) {
         let (room, op) = (RoomName::new(room).unwrap(), Op::SetCapacity { capacity: Some(capacity) });

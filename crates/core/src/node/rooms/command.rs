@@ -201,7 +201,7 @@ impl NodeCore {
                 if self.rooms.is_other_incarnation(room, result.incarnation) {
                     self.handle_loss(now, room, result.incarnation);
                 }
-                self.rooms.restore(room, &[session]);
+                self.rooms.restore(room, &[session], 0);
                 self.hold_command(now, session, &command);
             }
             CommandKind::Join { .. } => self.joined(now, session, room, &command, result),

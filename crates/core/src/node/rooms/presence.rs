@@ -85,12 +85,13 @@ impl Rooms {
         }
     }
 
-    /// Restores seats that the store may have lost.
-    pub(super) fn restore(&mut self, room: &RoomName, sessions: &[SessionId]) {
+    /// Restores seats that the store may have lost. `seen` is a version of the room that one of the
+    /// clients has received, or 0.
+    pub(super) fn restore(&mut self, room: &RoomName, sessions: &[SessionId], seen: u64) {
         let sessions: Vec<_> = sessions.iter().copied().filter(|session| !self.is_over(*session, room)).collect();
         let seats = self.seats(room, &sessions);
         self.counts.restored += seats.len() as u64;
-        let version = self.followed_state(room).version;
+        let version = self.followed_state(room).version.max(seen);
         let capacity = self.local.get(room).and_then(|local| local.own_capacity);
         self.enqueue_seats(room, Op::Restore { seats, version, capacity });
     }
@@ -113,9 +114,35 @@ impl Rooms {
         sessions.iter().filter_map(seat).collect()
     }
 
+    /// Returns the latest state of a room that the clients with these seats have, if it is comparable
+    /// with the state that this node follows; else that one.
+    fn latest_sent(&self, room: &RoomName, seats: &[Seat]) -> Stamp {
+        let followed = self.followed_state(room);
+        let sent = |seat: &Seat| Some(self.sessions.get(&seat.requester.session)?.seats.get(room)?.sent);
+        let is_comparable = |sent: &Stamp| followed == NO_STATE || sent.incarnation == followed.incarnation;
+        seats.iter().filter_map(sent).filter(is_comparable).max_by_key(|sent| sent.version).unwrap_or(followed)
+    }
+
     fn enqueue_seats(&mut self, room: &RoomName, op: Op) {
-        let purpose = Purpose::Seats { known: self.followed_state(room) };
+        let (Op::Refresh { seats } | Op::Restore { seats, .. }) = &op else { return };
+        let purpose = Purpose::Seats { known: self.followed_state(room), sent: self.latest_sent(room, seats) };
         self.enqueue(Urgency::Background, RoomTask::new(purpose, room.clone(), op));
+    }
+
+    /// Restores seats if their clients have a later state, `sent`, than the store or owner, `at`: it
+    /// has lost operations. These clients get the whole state. Returns `true` if it restores them.
+    pub(super) fn restore_later(&mut self, room: &RoomName, seats: &[Seat], sent: Stamp, at: Stamp) -> bool {
+        let is_later = sent.incarnation == at.incarnation && sent.version > at.version;
+        if is_later {
+            let sessions: Vec<_> = seats.iter().map(|seat| seat.requester.session).collect();
+            self.restore(room, &sessions, sent.version);
+            for session in sessions {
+                if self.seat_mut(session, room).is_some_and(|local| local.is_member()) {
+                    self.schedule_state_of_arrival(room, session);
+                }
+            }
+        }
+        is_later
     }
 
     /// Probes some rooms in turn, since another server of the store may answer for each.
@@ -186,7 +213,7 @@ impl NodeCore {
         let sessions: Vec<_> = sessions.into_iter().filter(|session| self.is_responsible_for(*session)).collect();
         for sessions in sessions.chunks(SEATS_PER_OP) {
             if is_lost {
-                self.rooms.restore(room, sessions);
+                self.rooms.restore(room, sessions, 0);
             } else {
                 let seats = self.rooms.seats(room, sessions);
                 self.rooms.enqueue_seats(room, Op::Refresh { seats });
@@ -221,7 +248,7 @@ impl NodeCore {
             }
         }
         if !lost.is_empty() {
-            self.rooms.restore(room, &lost);
+            self.rooms.restore(room, &lost, 0);
         }
         lost.is_empty()
     }
@@ -230,7 +257,7 @@ impl NodeCore {
     pub(super) fn detect_loss(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, at: Stamp) -> bool {
         let Some(local) = self.rooms.local.get(room) else { return false };
         let has_fallen = match *purpose {
-            Purpose::Seats { known } => known.incarnation == at.incarnation && at.version < known.version,
+            Purpose::Seats { known, .. } => known.incarnation == at.incarnation && at.version < known.version,
             _ => false,
         };
         let is_lost = has_fallen || local.sequencer.is_other(at.incarnation);

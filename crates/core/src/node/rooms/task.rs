@@ -49,8 +49,9 @@ pub(super) enum Purpose {
     /// The first command in the queue of the session: the uplink frame `seq` of the socket `key`.
     /// The answer finishes it only while it is the first.
     Command { session: SessionId, key: SessionKey, seq: Seq },
-    /// Seats are refreshed or restored. `known` is the state that this node followed before.
-    Seats { known: Stamp },
+    /// Seats are refreshed or restored. `known` is the state that this node followed before, and
+    /// `sent` the latest one that their clients have, maybe from other nodes.
+    Seats { known: Stamp, sent: Stamp },
     /// Clients here need the whole state.
     State,
     /// The token of a joining client sets the capacity of the room.
@@ -143,9 +144,11 @@ impl NodeCore {
         self.notify_peers(&room, &result);
         let is_lost = !matches!(purpose, Purpose::State) && self.detect_loss(now, &room, &purpose, result.stamp());
         let is_valid = match (&purpose, &op) {
-            (Purpose::Seats { .. }, Op::Refresh { seats }) => {
+            (Purpose::Seats { sent, .. }, Op::Refresh { seats }) => {
                 // If the whole room may be lost, this answer is outdated: all seats are restored.
-                is_lost || self.seats_answered(now, &room, seats, &result, true)
+                is_lost
+                    || !self.rooms.restore_later(&room, seats, *sent, result.stamp())
+                        && self.seats_answered(now, &room, seats, &result, true)
             }
             (Purpose::Seats { .. }, Op::Restore { seats, .. }) => {
                 self.seats_answered(now, &room, seats, &result, false)
