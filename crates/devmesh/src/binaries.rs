@@ -41,7 +41,6 @@ const SYSTEM_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Returns the path of the first file of this name in `PATH`, or else in a system directory, even
 /// if it is not executable. `None`: there is none, or the variable `PATH` is not set.
-#[must_use]
 pub fn find_in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let dirs = std::env::split_paths(&path).chain(SYSTEM_DIRS.map(PathBuf::from));

@@ -190,7 +190,6 @@ async fn perform(mesh: &Arc<Mesh>, act: &Act) -> Answer {
 }
 
 /// Returns the path of the control socket of the mesh in this folder.
-#[must_use]
 pub fn control_socket(dir: &Path) -> PathBuf {
     dir.join(SOCKET)
 }

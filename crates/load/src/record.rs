@@ -105,7 +105,6 @@ impl Record {
 
     /// Returns the part of the due units that were begun and not refused by the client's own
     /// socket, 0 to 1; 0 without a schedule.
-    #[must_use]
     pub fn sent_share(&self) -> f64 {
         let Generator { planned, begun, unsent, .. } = self.generator;
         let taken = if unsent > 0 { self.messages.sent as f64 / (self.messages.sent + unsent) as f64 } else { 1.0 };

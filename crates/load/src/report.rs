@@ -72,7 +72,6 @@ impl Report {
 
     /// Returns the report as text: its own table, or one line per value and per nested object with
     /// scalars. An empty value has none. Failures are not in it.
-    #[must_use]
     pub fn text(&self) -> String {
         if let Some(table) = &self.table {
             return table.clone();

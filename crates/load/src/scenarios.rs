@@ -47,7 +47,6 @@ pub enum Scenario {
 impl Scenario {
     /// Returns the file for the report as JSON, if any (`-`: standard output), and the sockets of
     /// one process. With several processes the largest may have two more.
-    #[must_use]
     pub fn json_and_sockets(&self) -> (Option<&Path>, u64) {
         let (fleet, sockets) = match self {
             Self::Steady(it) => (&it.fleet, it.workers.clients_of_one(it.fleet.clients)),

@@ -70,7 +70,6 @@ impl Counters {
 
     /// Returns the events that many seeds must contain and that never happened: each kind of fault,
     /// and required events of custody and rooms.
-    #[must_use]
     pub fn missing(&self) -> Vec<String> {
         let faults = FaultKind::value_variants().iter().map(|kind| kind.name());
         let demanded = faults.chain(DEMANDED.iter().map(|what| (*what).to_owned()));
@@ -78,7 +77,6 @@ impl Counters {
     }
 
     /// Returns the count of `what`; 0 if it never happened.
-    #[must_use]
     pub fn get(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or_default()
     }

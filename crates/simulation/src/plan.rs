@@ -105,7 +105,6 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Returns its name in flags, logs and counters.
-    #[must_use]
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }

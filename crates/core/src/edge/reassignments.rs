@@ -23,7 +23,6 @@ pub struct Reassignments {
 impl Reassignments {
     /// Creates an empty schedule. `hash_seed` is the same on all servers. A client's time is at
     /// most `window` after the view.
-    #[must_use]
     pub fn new(own_id: NodeId, hash_seed: u64, window: Duration) -> Self {
         Self { own_id, hash_seed, window, due_by_client: SecondaryMap::new() }
     }
@@ -58,7 +57,6 @@ impl Reassignments {
     }
 
     /// Returns the number of clients with a time.
-    #[must_use]
     pub fn clients(&self) -> usize {
         self.due_by_client.len()
     }

@@ -134,7 +134,6 @@ pub struct Settings {
 impl Settings {
     /// Creates settings for a mesh with hash seed 0 and rooms in a store. Messages are held for
     /// 20 s and have at most 64 KiB, sessions can be resumed for 30 s, nodes are not revealed.
-    #[must_use]
     pub fn new(id: NodeId, incarnation: Incarnation, mesh_secret: &[u8], epoch: (Instant, SystemTime)) -> Self {
         Self {
             id,
@@ -281,7 +280,6 @@ impl NodeCore {
 
     /// Returns `true` if no message, takeover, location or room operation waits for a sweep. Sweeps
     /// every [`IDLE_SWEEP_INTERVAL`] then suffice.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         let rooms = self.rooms.is_idle() && self.mesh_rooms.as_ref().is_none_or(MeshRooms::is_idle);
         self.custody.is_empty() && self.directory.is_settled() && rooms

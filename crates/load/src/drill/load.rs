@@ -48,7 +48,6 @@ pub struct Load {
 impl Load {
     /// Returns the time of the fault, since the start of the sending. The seed draws it between 2 s
     /// and 40% of `seconds`; it is 2 s if those are less.
-    #[must_use]
     pub fn fault_at(&self) -> Duration {
         let latest = MIN_CALM.max(Duration::from_secs(self.seconds).mul_f64(FAULT_SHARE));
         StdRng::seed_from_u64(self.seed).random_range(MIN_CALM..=latest)

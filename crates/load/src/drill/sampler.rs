@@ -65,7 +65,6 @@ pub(crate) struct Sampler {
 impl Counts {
     /// Returns the number of moves, by a handoff or after a crash, and of resumes: the larger
     /// count, since a handoff attaches too.
-    #[must_use]
     pub fn moved(&self) -> u64 {
         self.handoffs.max(self.attached)
     }
