@@ -15,7 +15,7 @@ BENCH ?=
 BENCH_REPORT ?= target/bench
 
 # Duration of `make simulate`, in seconds.
-SIMULATE_SECONDS ?= 60
+SIMULATE_SECONDS ?= 40
 
 # First seed of `make simulate`.
 FIRST_SEED ?= 0
