@@ -179,11 +179,11 @@ pub async fn get(internal: &str, path: &str) -> Answer {
     ask(internal, Head::get(path).with("Connection", "close")).await
 }
 
-/// Sends an operator's `POST /admin/PATH` to a server's internal listener, as [`operator`] does.
-/// Returns the JSON of the answer. Panics unless its status is 200.
-pub async fn admin(internal: &str, path: &str) -> Value {
-    let (status, answer) = operator(internal, "POST", path, None).await;
-    assert_eq!(status, 200, "{answer}");
+/// Sends an operator's request without a body, as [`operator`] does. Returns the JSON of the
+/// answer. Panics unless its status is 200.
+pub async fn admin(internal: &str, method: &str, path: &str) -> Value {
+    let (status, answer) = operator(internal, method, path, None).await;
+    assert_eq!(status, 200, "{method} {path}: {answer}");
     answer
 }
 

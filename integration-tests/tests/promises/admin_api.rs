@@ -10,7 +10,9 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::description::Description;
-use signaling_integration_tests::{Peer, RoomClient, TestMesh, binaries, eventually, operator, until, until_some};
+use signaling_integration_tests::{
+    Peer, RoomClient, TestMesh, admin, binaries, eventually, operator, until, until_some,
+};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
@@ -78,7 +80,7 @@ async fn answers_fit_the_openapi_document() {
     dave.recv_type("waiting").await;
     dave.signal("nobody-yet", json!("wait for me"), Some(2)).await;
 
-    let description = Description::new(operator(node, "GET", "openapi.json", None).await.1);
+    let description = Description::new(admin(node, "GET", "openapi.json").await);
     for (server, kind) in [(node, "node"), (balancer, "balancer")] {
         for operation in description.operations(kind) {
             let path = operation.path.strip_prefix("/admin/").unwrap();
@@ -114,7 +116,7 @@ async fn answers_fit_the_openapi_document() {
     }
     // Handoffs are over.
     let is_reported = async || {
-        let held = ask(&mesh, "explain/nobody-yet").await;
+        let held = admin(node, "GET", "explain/nobody-yet").await;
         let holds = |node: &Value| node["held"]["messages"] == 1 && node["session"].is_null();
         let (_, dave) = operator(node, "GET", "clients/dave", None).await;
         let waits = dave["at"]["rooms"][0]["room"] == "standup" && dave["at"]["session"]["without_outcome"] == 1;
@@ -193,17 +195,12 @@ fn name(n: usize) -> String {
     format!("client-{n}")
 }
 
-async fn ask(mesh: &TestMesh, path: &str) -> Value {
-    let (status, answer) = operator(&mesh.node_internal(0), "GET", path, None).await;
-    assert_eq!(status, 200, "{path}: {answer}");
-    answer
-}
-
 /// Reads the list of clients page by page. Returns the node of each client.
 async fn all_clients(mesh: &TestMesh) -> BTreeMap<String, String> {
     let (mut rows, mut next, mut pages) = (Vec::new(), Some(String::new()), 0);
     while let Some(after) = next {
-        let page = ask(mesh, &format!("clients?limit={PAGE}&after={after}")).await;
+        let path = format!("clients?limit={PAGE}&after={after}");
+        let page = admin(&mesh.node_internal(0), "GET", &path).await;
         assert_eq!(page["missing"], json!([]));
         let word = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
         rows.extend(page["clients"].as_array().unwrap().iter().map(|row| (word(row, "client_id"), word(row, "node"))));
@@ -236,7 +233,7 @@ async fn explained(mesh: &TestMesh) -> BTreeMap<String, String> {
     let explain = |n| {
         let name = name(n);
         async move {
-            let answer = ask(mesh, &format!("explain/{name}")).await;
+            let answer = admin(&mesh.node_internal(0), "GET", &format!("explain/{name}")).await;
             assert_eq!(answer["missing"], json!([]), "{answer}");
             assert_eq!(answer["ranking"][0]["node"], answer["owner"], "all are eligible: the highest score owns it");
             let nodes = answer["nodes"].as_array().unwrap();

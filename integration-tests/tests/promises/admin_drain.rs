@@ -18,13 +18,13 @@ async fn drained_node_hands_off_its_clients_until_undrained() {
     let mut peers = mesh.connect(ids).await;
     becomes(&node, "signaling_sessions", CLIENTS).await;
 
-    assert_eq!(admin(&node, "drain").await, json!({ "draining": true }));
+    assert_eq!(admin(&node, "POST", "drain").await, json!({ "draining": true }));
     assert_eq!(get(&node, "/readyz").await.status, 503);
     becomes(&node, "signaling_sessions", 0).await;
     mesh.until_handed_off(CLIENTS).await;
     talk(&mut peers, "while it drains").await;
 
-    assert_eq!(admin(&node, "undrain").await, json!({ "draining": false }));
+    assert_eq!(admin(&node, "POST", "undrain").await, json!({ "draining": false }));
     assert_eq!(get(&node, "/readyz").await.status, 200);
     becomes(&node, "signaling_sessions", CLIENTS).await;
     mesh.until_handed_off(2 * CLIENTS).await;
@@ -35,7 +35,7 @@ async fn drained_node_hands_off_its_clients_until_undrained() {
 async fn drained_balancer_closes_its_clients_until_undrained() {
     let (mesh, balancer, peers) = balancer_with_clients().await;
 
-    admin(&balancer, "drain").await;
+    admin(&balancer, "POST", "drain").await;
     assert_eq!(get(&balancer, "/readyz").await.status, 503);
     let refusal = ask(&mesh.address(), Head::connect("newcomer")).await;
     assert_eq!((refusal.status, refusal.error_code().as_str()), (503, "draining"));
@@ -44,7 +44,7 @@ async fn drained_balancer_closes_its_clients_until_undrained() {
         peer.until_sent_away(1001).await;
     }
 
-    admin(&balancer, "undrain").await;
+    admin(&balancer, "POST", "undrain").await;
     assert_eq!(get(&balancer, "/readyz").await.status, 200);
     let mut peers = mesh.connect(["client-0", "client-1"].map(str::to_owned)).await;
     talk(&mut peers, "again").await;
@@ -55,9 +55,9 @@ async fn undrain_keeps_the_clients_that_are_not_closed_yet() {
     let (_mesh, balancer, _peers) = balancer_with_clients().await;
     let sockets = async || metric(&balancer, "signaling_client_sockets", "").await;
 
-    admin(&balancer, "drain").await;
+    admin(&balancer, "POST", "drain").await;
     until(&balancer, "signaling_client_sockets", "", |sockets| sockets < CLIENTS as f64).await;
-    admin(&balancer, "undrain").await;
+    admin(&balancer, "POST", "undrain").await;
 
     let left = sockets().await;
     assert!(left > 0.0);

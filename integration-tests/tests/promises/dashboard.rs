@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use signaling_integration_tests::{
-    Chromium, Page, Peer, TestMesh, admin_token, eventually, exchange, operator, until_some,
+    Chromium, Page, Peer, TestMesh, admin, admin_token, eventually, exchange, until_some,
 };
 use tokio::time::Instant;
 
@@ -114,7 +114,7 @@ async fn messages_and_their_delays_are_reported() {
         exchange((&mut alice, &mut bob), &json!(id), id).await;
     }
     let are_counted = async || {
-        let answer = ask(&mesh.node_internal(0)).await;
+        let answer = admin(&mesh.node_internal(0), "GET", "nodes").await;
         let (node, balancer) = (&answer["nodes"][0]["server"], &answer["balancers"][0]["server"]);
         let delays: u64 = balancer["latency_us"].as_array()?.iter().map(|pair| pair[1].as_u64().unwrap()).sum();
         let counts = [node, balancer].map(|server| (&server["totals"]["messages"], &server["totals"]["delivered"]));
@@ -168,16 +168,10 @@ async fn includes(page: &Page<'_>, selector: &str, text: &str) {
 
 async fn is_forgotten(mesh: &TestMesh, node: &str) -> bool {
     for internal in mesh.internals() {
-        if ask(&internal).await["nodes"].as_array().unwrap().iter().any(|viewed| viewed["node"] == node) {
+        let figures = admin(&internal, "GET", "nodes").await;
+        if figures["nodes"].as_array().unwrap().iter().any(|viewed| viewed["node"] == node) {
             return false;
         }
     }
     true
-}
-
-/// Requests the figures that the page shows.
-async fn ask(internal: &str) -> Value {
-    let (status, answer) = operator(internal, "GET", "nodes", None).await;
-    assert_eq!(status, 200, "{answer}");
-    answer
 }

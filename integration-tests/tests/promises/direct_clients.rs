@@ -37,12 +37,12 @@ async fn drained_node_closes_direct_clients_until_undrained() {
     let there: Vec<_> = clients.extract_if(.., |peer| mesh.owner(&peer.id) == node.id).collect();
     let id = there[0].id.clone();
 
-    assert_eq!(admin(&node.internal, "drain").await, json!({ "draining": true }));
+    assert_eq!(admin(&node.internal, "POST", "drain").await, json!({ "draining": true }));
     let refusal = ask(&node.url, Head::connect("newcomer")).await;
     assert_eq!((refusal.status, refusal.error_code().as_str()), (503, "draining"));
     assert_one_by_one(&are_closed(there, 1001, Instant::now()).await);
 
-    assert_eq!(admin(&node.internal, "undrain").await, json!({ "draining": false }));
+    assert_eq!(admin(&node.internal, "POST", "undrain").await, json!({ "draining": false }));
     clients.push(Peer::connect(&node.url, &id).await);
     are_undisturbed(&mut clients).await;
 }

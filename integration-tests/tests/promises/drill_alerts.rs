@@ -204,7 +204,7 @@ async fn a_balancer_is_full(operator: &Operator<'_>) {
 async fn a_drained_balancer_gets_requests(operator: &Operator<'_>) {
     let mut knocking = PacedSenders::default();
     knocking.reconnects(&operator.url(0), "knocking", Duration::from_millis(50));
-    admin(&operator.internal("balancer-0"), "drain").await;
+    admin(&operator.internal("balancer-0"), "POST", "drain").await;
     let refuses = [("REASON", "503".to_owned()), operator.server("balancer-0")];
     operator.drill(&["SignalingRefusals"], &refuses).await;
 }
@@ -238,7 +238,7 @@ async fn all_nodes_are_drained(operator: &Operator<'_>) {
     }
     let nodes: Vec<_> = operator.mesh.state().nodes.into_iter().map(|node| node.internal).collect();
     for node in &nodes {
-        admin(node, "drain").await;
+        admin(node, "POST", "drain").await;
     }
     operator.prometheus.fires("SignalingDrainStuck").await;
     for node in nodes {

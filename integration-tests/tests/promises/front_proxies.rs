@@ -72,12 +72,12 @@ async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> (Vec<OsString>, 
 
     talk(&mut peers, "through the proxy").await;
 
-    admin(&balancers[0].internal, "drain").await;
+    admin(&balancers[0].internal, "POST", "drain").await;
     let _later = connect("later").await;
     becomes(&balancers[0].internal, "signaling_client_sockets", 0).await;
     becomes(&balancers[1].internal, "signaling_client_sockets", CLIENTS / 2 + CLIENTS).await;
 
-    admin(&balancers[0].internal, "undrain").await;
+    admin(&balancers[0].internal, "POST", "undrain").await;
     let opened = async || metric(&balancers[0].internal, "signaling_client_sockets_opened_total", "").await;
     let before = opened().await;
     let mut probes = 0;

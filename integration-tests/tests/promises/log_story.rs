@@ -69,7 +69,7 @@ async fn debug_log_names_clients_but_no_messages() {
         assert!(lines.len() < 50, "{server}: lines for 1,000 messages, such as\n{}", lines[..20].join("\n"));
     }
 
-    admin(&mesh.node_internal(0), &format!("clients/{}/kick", ids[1])).await;
+    admin(&mesh.node_internal(0), "POST", &format!("clients/{}/kick", ids[1])).await;
     ada.close().await;
     let gone =
         async || all(&mesh).values().flatten().filter(|line| line.contains("closing the socket of a client")).count();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::room_client::SeatStatus;
-use signaling_integration_tests::{Crowd, RoomClient, RoomTimes, TestMesh, operator, stays};
+use signaling_integration_tests::{Crowd, RoomClient, RoomTimes, TestMesh, admin, operator, stays};
 
 /// Members of one answer at most.
 const PAGE: usize = 500;
@@ -181,7 +181,7 @@ async fn resumed_member_has_not_left(mesh: TestMesh) {
 async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
     let mut clients = joined(&mesh, 4).await;
     let node = mesh.node_internal(0);
-    let shown = operator(&node, "GET", "rooms/r", None).await.1;
+    let shown = admin(&node, "GET", "rooms/r").await;
     assert_eq!((&shown["capacity"], &shown["count"], &shown["waiting"]), (&json!(1), &json!(1), &json!(3)));
     assert_eq!(shown["members"][0]["client_id"], "client-0");
 
@@ -190,7 +190,7 @@ async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
     clients[1].until("the seat", |seen| seen.room("r").members.len() == 3).await;
     clients[2].gets("r", SeatStatus::Member).await;
     clients[3].until("to be first", |seen| matches!(seen.room("r").seat, SeatStatus::Waiting { ahead: 0, .. })).await;
-    let shown = operator(&node, "GET", "rooms/r", None).await.1;
+    let shown = admin(&node, "GET", "rooms/r").await;
     let names: Vec<_> = shown["members"].as_array().unwrap().iter().map(|member| &member["client_id"]).collect();
     assert_eq!(names, ["client-0", "client-1", "client-2"]);
     operator(&node, "DELETE", "rooms/r/capacity", None).await;

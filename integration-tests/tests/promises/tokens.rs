@@ -213,7 +213,7 @@ async fn kicked_client_is_refused_with_its_older_token() {
         let head = Head::connect(name).bearer(&token);
         let mut socket = RawSocket::open(url, &head).await;
         let welcome = socket.message().await;
-        let kicked = admin(internal, &format!("clients/{name}/kick")).await;
+        let kicked = admin(internal, "POST", &format!("clients/{name}/kick")).await;
         assert_eq!(kicked, json!({ "client_id": name, "was_here": true }));
         assert_eq!(socket.closed().await.0, 4411);
 
@@ -229,7 +229,7 @@ async fn kicked_client_is_refused_with_its_older_token() {
         let mut back = RawSocket::open(url, &head).await;
         let welcome = back.message().await;
         assert_eq!(welcome["resumed"], false, "the session has ended");
-        assert_eq!(admin(internal, "clients/nobody/kick").await["was_here"], false);
+        assert_eq!(admin(internal, "POST", "clients/nobody/kick").await["was_here"], false);
     }
 }
 
@@ -239,7 +239,7 @@ async fn kick_outlasts_restarts_of_all_servers() {
     let mesh = TestMesh::with_tokens(&signer, 2, 2, &[]).await;
     let old = signer.token(&claims("mallory"));
     let head = Head::connect("mallory").bearer(&old);
-    admin(&mesh.node_internal(0), "clients/mallory/kick").await;
+    admin(&mesh.node_internal(0), "POST", "clients/mallory/kick").await;
     for server in ["balancer-1", "node-0", "balancer-0", "node-1", "balancer-1"] {
         mesh.restart(server).await.unwrap();
         mesh.until_views_agree().await;
@@ -259,7 +259,7 @@ async fn starting_node_gets_the_kick_list_of_its_peers() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, 2, 0, &[]).await;
     let old = signer.token(&claims("mallory"));
-    admin(&mesh.node_internal(1), "clients/mallory/kick").await;
+    admin(&mesh.node_internal(1), "POST", "clients/mallory/kick").await;
     mesh.restart("node-0").await.unwrap();
     let node = mesh.state().nodes[0].clone();
     becomes(&node.internal, "signaling_kicks_remembered", 1).await;
