@@ -159,7 +159,7 @@ pub async fn ask(address: &str, request: impl fmt::Display) -> Answer {
 
 /// Sends bytes and reads the answer. Returns the connection too, which stays open. Panics if the
 /// answer is incomplete after 15 s.
-pub async fn ask_on(mut stream: TcpStream, bytes: &[u8]) -> (Answer, TcpStream) {
+pub async fn ask_on<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, bytes: &[u8]) -> (Answer, S) {
     stream.write_all(bytes).await.unwrap();
     let answer = timeout(ANSWER_TIMEOUT, read_answer(&mut stream)).await.expect("no answer in time");
     (answer, stream)
@@ -200,7 +200,7 @@ pub async fn operator(internal: &str, method: &str, path: &str, body: Option<Val
 }
 
 /// Reads one answer, whose body has a `Content-Length` or is empty.
-async fn read_answer(stream: &mut TcpStream) -> Answer {
+async fn read_answer(stream: &mut (impl AsyncRead + Unpin)) -> Answer {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let byte = stream.read_u8().await;
