@@ -241,20 +241,6 @@ impl<W: Workload> Exchange<W> {
         record
     }
 
-    /// Connects, awaits `gate`, runs the whole schedule, settles and closes. Fails as its parts.
-    pub(crate) async fn play(
-        self: Rc<Self>,
-        plan: FleetPlan,
-        watched: &[Watched],
-        gate: impl Future<Output = Result<()>>,
-    ) -> Result<Record> {
-        let fleet = self.connect(plan).await?;
-        gate.await?;
-        self.run(watched, std::future::pending()).await?;
-        self.settle().await;
-        Ok(self.finish(fleet))
-    }
-
     fn totals(&self) -> Totals {
         Totals::of(self.ledgers.borrow().iter().flatten())
     }
@@ -406,16 +392,22 @@ impl<W: Workload> Listener for Exchange<W> {
     }
 }
 
-/// Runs a whole load of clients that connect to the servers of `fleet`, and send once `gate`
-/// completes. Fails without a server, if a client cannot connect, `gate` fails or the timer breaks.
+/// Runs a whole load of the clients of `fleet`, which connect by the plan, and send once `gate`
+/// completes. Measures costs of the watched processes. Fails if a client cannot connect, `gate`
+/// fails or the timer breaks.
 pub(crate) async fn play<W: Workload>(
     fleet: &FleetOptions,
     settings: Settings,
     work: W,
+    (plan, watched): (FleetPlan, Vec<Watched>),
     gate: impl Future<Output = Result<()>>,
 ) -> Result<Record> {
-    let (plan, watched) = fleet.plan()?;
-    Exchange::new(fleet, settings, work)?.play(plan, &watched, gate).await
+    let exchange = Exchange::new(fleet, settings, work)?;
+    let clients = exchange.connect(plan).await?;
+    gate.await?;
+    exchange.run(&watched, std::future::pending()).await?;
+    exchange.settle().await;
+    Ok(exchange.finish(clients))
 }
 
 #[cfg(test)]

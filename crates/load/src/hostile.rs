@@ -119,7 +119,7 @@ fn targets(urls: &[String]) -> Result<Vec<SocketAddr>> {
 async fn good_clients(options: &Options, name: &str, gather: impl Future<Output = Result<()>>) -> Result<Record> {
     let traffic = &options.traffic;
     let fleet = FleetOptions { prefix: format!("{}-{name}", options.fleet.prefix), ..options.fleet.clone() };
-    play(&fleet, Settings::new(&traffic.run, traffic.rate), traffic.size, gather).await
+    play(&fleet, Settings::new(&traffic.run, traffic.rate), traffic.size, fleet.plan()?, gather).await
 }
 
 /// Reads the edges periodically while it is polled, and calls `also` each time.

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::figures::{Figure, Found, Unit};
 use super::testbed::Target;
 use super::{Cell, Options};
-use crate::exchange::{Exchange, RunOptions, Settings};
+use crate::exchange::{RunOptions, Settings, play};
 use crate::fleet::{Fleet, FleetOptions};
 use crate::message::Wire;
 use crate::record::Record;
@@ -43,9 +43,8 @@ pub(super) async fn load(target: &Target, cell: Cell, options: &Options) -> Resu
     let run = RunOptions { seconds: *seconds, warmup: WARMUP_SECONDS, seed: 1, settle_ms: SETTLE_MS };
     let (wire, group_size) = (options.dialect, options.group_size());
     let settings = Settings { wire, group_size: group_size as usize, ..Settings::new(&run, rate) };
-    let exchange = Exchange::new(&FleetOptions::new(*clients), settings, size)?;
-    let plan = target.plan(*clients, CONNECT_RATE, wire)?;
-    let record = exchange.play(plan, &target.watched, async { Ok(()) }).await?;
+    let plan = (target.plan(*clients, CONNECT_RATE, wire)?, target.watched.clone());
+    let record = play(&FleetOptions::new(*clients), settings, size, plan, async { Ok(()) }).await?;
 
     let mut report = Report::default();
     record.judge(&mut report, false);

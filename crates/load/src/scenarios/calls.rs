@@ -51,7 +51,7 @@ pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
 }
 
 async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
-    let Options { fleet, rate, run, gather_ms, .. } = options;
-    let settings = Settings::new(run, share.of_rate(*rate)?);
-    play(&fleet.of_share(share), settings, Calls::new(run.seed, *gather_ms), gate.pass()).await
+    let Options { rate, run, gather_ms, .. } = options;
+    let (fleet, settings) = (options.fleet.of_share(share), Settings::new(run, share.of_rate(*rate)?));
+    play(&fleet, settings, Calls::new(run.seed, *gather_ms), fleet.plan()?, gate.pass()).await
 }

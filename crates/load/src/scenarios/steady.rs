@@ -47,5 +47,5 @@ async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
     let fleet = FleetOptions { reconnect: options.resume, ..options.fleet.of_share(share) };
     let TrafficOptions { rate, size, run } = &options.traffic;
     let settings = Settings { ack_interval: options.resume.into(), ..Settings::new(run, share.of_rate(*rate)?) };
-    play(&fleet, settings, *size, gate.pass()).await
+    play(&fleet, settings, *size, fleet.plan()?, gate.pass()).await
 }
