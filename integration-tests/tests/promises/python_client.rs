@@ -12,32 +12,23 @@ use tokio::process::Command;
 /// Debian's Python, for which Debian packages its modules.
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 
-/// A connected `clients/python/signaling_client.py`. It ends when dropped.
-struct PythonClient(LineProgram);
+/// Starts `clients/python/signaling_client.py` and waits until it is connected. Without Python or
+/// its module `websockets` prints that the test is skipped and returns `None`, but panics with
+/// `CI=true`.
+async fn start(url: &str, client_id: &str) -> Option<LineProgram> {
+    let Some(python) = python().await else {
+        missing("python3 with its module websockets", "python3-websockets");
+        return None;
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python/signaling_client.py");
+    let mut client = LineProgram::start(Command::new(python).arg(script).args([url, client_id]));
+    assert_eq!(message(&mut client).await["type"], "welcome");
+    Some(client)
+}
 
-impl PythonClient {
-    /// Starts the client and waits until it is connected. Without Python or its module `websockets`
-    /// prints that the test is skipped and returns `None`, but panics with `CI=true`.
-    async fn start(url: &str, client_id: &str) -> Option<Self> {
-        let Some(python) = python().await else {
-            missing("python3 with its module websockets", "python3-websockets");
-            return None;
-        };
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python/signaling_client.py");
-        let mut client = Self(LineProgram::start(Command::new(python).arg(script).args([url, client_id])));
-        assert_eq!(client.recv().await["type"], "welcome");
-        Some(client)
-    }
-
-    /// Has the client send a signal.
-    async fn signal(&mut self, to: &str, data: &Value) {
-        self.0.write(&json!({ "to": to, "data": data }).to_string()).await;
-    }
-
-    /// Returns the next message. Panics if none arrives within 30 s, or the client has ended.
-    async fn recv(&mut self) -> Value {
-        serde_json::from_str(&self.0.line().await).unwrap()
-    }
+/// Returns the client's next message. Panics if none arrives within 30 s, or the client has ended.
+async fn message(client: &mut LineProgram) -> Value {
+    serde_json::from_str(&client.line().await).unwrap()
 }
 
 async fn python() -> Option<PathBuf> {
@@ -54,22 +45,22 @@ async fn python() -> Option<PathBuf> {
 async fn python_client_exchanges_signals_with_a_rust_one() {
     let mesh = TestMesh::start().await;
     let (python_id, rust_id) = (mesh.id_owned_by("node-0", "python"), mesh.id_owned_by("node-1", "rust"));
-    let Some(mut python) = PythonClient::start(&mesh.url(), &python_id).await else { return };
+    let Some(mut python) = start(&mesh.url(), &python_id).await else { return };
     let mut rust = mesh.peer(&rust_id).await;
     let data = json!({ "sdp": "v=0\r\n\"ø 😀\"", "deep": [1.5, null, { "x": [] }] });
 
     for n in 1..=3 {
-        python.signal(&rust_id, &json!({ "n": n, "data": data })).await;
+        python.write(&json!({ "to": rust_id, "data": { "n": n, "data": data } }).to_string()).await;
         let got = rust.recv().await;
         assert_eq!(got["from"], python_id.as_str());
         assert_eq!(got["data"], json!({ "n": n, "data": data }));
-        assert_eq!(python.recv().await, json!({ "type": "ack", "id": n }));
+        assert_eq!(message(&mut python).await, json!({ "type": "ack", "id": n }));
 
         rust.signal(&python_id, data.clone(), Some(n)).await;
-        let got = python.recv().await;
+        let got = message(&mut python).await;
         assert_eq!((&got["type"], &got["from"], &got["data"]), (&json!("signal"), &json!(rust_id), &data));
         assert_eq!(rust.recv().await, json!({ "type": "ack", "id": n }));
     }
 
-    assert!(python.0.finish().await.success());
+    assert!(python.finish().await.success());
 }
