@@ -18,14 +18,8 @@ struct Case {
     header: Option<(&'static str, &'static str)>,
 }
 
-fn case(what: &'static str, head: &Head, status: u16, code: &'static str) -> Case {
-    Case { what, request: head.to_string(), status, code, header: None }
-}
-
-impl Case {
-    fn header(self, name: &'static str, value: &'static str) -> Self {
-        Self { header: Some((name, value)), ..self }
-    }
+fn case(what: &'static str, request: &impl ToString, status: u16, code: &'static str) -> Case {
+    Case { what, request: request.to_string(), status, code, header: None }
 }
 
 fn bad_queries() -> Vec<Case> {
@@ -48,15 +42,16 @@ fn bad_queries() -> Vec<Case> {
 
 fn bad_heads() -> Vec<Case> {
     let good = || Head::connect("alice");
-    let not_upgraded = |what, head: &Head| case(what, head, 426, "upgrade_required").header("upgrade", "websocket");
+    let no_upgrade =
+        |what, head: &Head, header| Case { header: Some(header), ..case(what, head, 426, "upgrade_required") };
+    let websocket = ("upgrade", "websocket");
     let bad = |what, head: &Head| case(what, head, 400, "bad_request");
     let key = |key| good().replace("Sec-WebSocket-Key", key);
     vec![
-        case("POST", &good().method("POST"), 405, "method_not_allowed").header("allow", "GET"),
-        not_upgraded("HTTP/1.0", &good().version("HTTP/1.0")),
-        not_upgraded("no Upgrade", &good().without("Upgrade")),
-        case("no version", &good().without("Sec-WebSocket-Version"), 426, "upgrade_required")
-            .header("sec-websocket-version", "13"),
+        Case { header: Some(("allow", "GET")), ..case("POST", &good().method("POST"), 405, "method_not_allowed") },
+        no_upgrade("HTTP/1.0", &good().version("HTTP/1.0"), websocket),
+        no_upgrade("no Upgrade", &good().without("Upgrade"), websocket),
+        no_upgrade("no version", &good().without("Sec-WebSocket-Version"), ("sec-websocket-version", "13")),
         bad("no Host", &good().without("Host")),
         bad("Content-Length", &good().with("Content-Length", "0")),
         bad("a key of 15 bytes", &key("MTIzNDU2Nzg5MDEyMzQ1")),
@@ -65,7 +60,7 @@ fn bad_heads() -> Vec<Case> {
 }
 
 fn odd_targets() -> Vec<Case> {
-    let case = |request, status, code| Case { what: "odd target", request, status, code, header: None };
+    let case = |request: String, status, code| case("odd target", &request, status, code);
     let target = |target: &str| Head::upgrade(target).to_string();
     let line = |line: &str| format!("{line}\r\n{}", target("/").split_once("\r\n").unwrap().1);
     let plain = "/v1/other /v1/connect/ /metrics /readyz /admin/ /internal/v1/trunk /internal/v1/lane";
@@ -96,19 +91,16 @@ fn odd_targets() -> Vec<Case> {
 
 /// Refusals of the HTTP parser have no body, because the sender may not speak HTTP at all.
 fn no_http() -> Vec<Case> {
-    fn case(what: &'static str, request: &impl ToString, status: u16) -> Case {
-        Case { what, request: request.to_string(), status, code: "", header: None }
-    }
     let head = || Head::connect("alice");
     vec![
-        case("a header of 20 KB", &head().with("X", &"x".repeat(20_000)), 431),
-        case("75 header lines", &with_lines(70), 431),
-        case("garbage", &"\x01\x02\x03 nonsense\r\n\r\n", 400),
-        case("a TLS hello", &"\x16\x03\x01\x02\0\x01\0\x01\u{7c}\x03\x03\r\n\r\n", 400),
-        case("a NUL in a header", &head().with("X", "a\0b"), 400),
-        case("a folded header", &head().with("X", "a\r\n b"), 400),
-        case("a space before a colon", &head().with("X ", "a"), 400),
-        case("two lengths that differ", &head().with("Content-Length", "1").with("Content-Length", "2"), 400),
+        case("a header of 20 KB", &head().with("X", &"x".repeat(20_000)), 431, ""),
+        case("75 header lines", &with_lines(70), 431, ""),
+        case("garbage", &"\x01\x02\x03 nonsense\r\n\r\n", 400, ""),
+        case("a TLS hello", &"\x16\x03\x01\x02\0\x01\0\x01\u{7c}\x03\x03\r\n\r\n", 400, ""),
+        case("a NUL in a header", &head().with("X", "a\0b"), 400, ""),
+        case("a folded header", &head().with("X", "a\r\n b"), 400, ""),
+        case("a space before a colon", &head().with("X ", "a"), 400, ""),
+        case("two lengths that differ", &head().with("Content-Length", "1").with("Content-Length", "2"), 400, ""),
     ]
 }
 
