@@ -12,47 +12,9 @@ use crate::{Chromium, Page, TestMesh, binaries};
 
 /// `package.json` with fixed versions of the clients, of the packages in their bundle, and of the
 /// bundler.
-const PACKAGES: &str = r#"{
-    "private": true,
-    "dependencies": {
-        "@epicgames-ps/lib-pixelstreamingcommon-ue5.7": "0.1.5",
-        "@epicgames-ps/lib-pixelstreamingfrontend-ue5.7": "0.3.1",
-        "@protobuf-ts/runtime": "2.11.1",
-        "array-push-at-sort-position": "5.0.0",
-        "binary-decision-diagram": "4.0.0",
-        "broadcast-channel": "7.4.0",
-        "custom-idle-queue": "5.0.2",
-        "esbuild": "0.28.2",
-        "event-reduce-js": "6.0.0",
-        "eventemitter3": "4.0.7",
-        "gstwebrtc-api": "3.0.0",
-        "lib0": "0.2.120",
-        "mingo": "7.2.4",
-        "oblivious-set": "2.0.0",
-        "peerjs": "1.5.5",
-        "peerjs-js-binarypack": "2.1.0",
-        "rxdb": "17.6.0",
-        "rxjs": "7.8.2",
-        "sdp": "3.2.2",
-        "simple-peer": "9.11.1",
-        "tslib": "2.9.1",
-        "unload": "2.4.1",
-        "webrtc-adapter": "9.0.6",
-        "y-protocols": "1.0.7",
-        "y-webrtc": "10.3.0",
-        "yjs": "13.6.33"
-    }
-}"#;
+const PACKAGES: &str = include_str!("upstream/package.json");
 /// Module that the bundler turns into the script.
-const BUNDLED_EXPORTS: &str = "
-    export { Config, PixelStreaming } from '@epicgames-ps/lib-pixelstreamingfrontend-ue5.7';
-    export { default as GstWebRTCAPI } from 'gstwebrtc-api';
-    export { Peer } from 'peerjs';
-    export { createRxDatabase } from 'rxdb/plugins/core';
-    export { getConnectionHandlerSimplePeer, replicateWebRTC } from 'rxdb/plugins/replication-webrtc';
-    export { getRxStorageMemory } from 'rxdb/plugins/storage-memory';
-    export { WebrtcProvider } from 'y-webrtc';
-    export { Doc } from 'yjs';";
+const BUNDLED_EXPORTS: &str = include_str!("upstream/exports.js");
 
 /// CDN from which the demo pages load packages.
 const CDN: &str = "https://unpkg.com/";
