@@ -19,21 +19,10 @@ const MAX_MOVEMENT_CHECKS: usize = 20;
 const MAX_CLICKS: usize = 3;
 /// Script that counts ended data channels and keeps received messages. It runs before the page's
 /// scripts.
-const OBSERVE: &str = "
-    window.endedChannels = 0;
-    const make = RTCPeerConnection.prototype.createDataChannel;
-    RTCPeerConnection.prototype.createDataChannel = function (...given) {
-        const channel = make.apply(this, given);
-        channel.addEventListener('close', () => { window.endedChannels += 1; });
-        return channel;
-    };
-    window.receivedMessages = [];
-    window.WebSocket = class extends WebSocket {
-        constructor(...given) {
-            super(...given);
-            this.addEventListener('message', ({ data }) => window.receivedMessages.push(JSON.parse(data)));
-        }
-    };";
+const OBSERVE: &str = include_str!("observe.js");
+/// Function that returns an element's middle, and whether a click there hits the element. It marks
+/// the next click.
+const REST_POSITION: &str = include_str!("rest_position.js");
 
 /// A page in a browser context of its own.
 pub struct Page<'a> {
@@ -148,19 +137,7 @@ impl<'a> Page<'a> {
     /// Waits until an element rests and returns the position of its middle. Installs a marker for
     /// its next click.
     async fn rest_position(&self, selector: &str) -> Value {
-        let centre = format!(
-            "(() => {{
-                const element = document.querySelector({});
-                element.scrollIntoView({{ block: 'center', behavior: 'instant' }});
-                const {{ x, y, width, height }} = element.getBoundingClientRect();
-                const centre = {{ x: x + width / 2, y: y + height / 2 }};
-                const hit = document.elementFromPoint(centre.x, centre.y);
-                window.isClicked = false;
-                element.addEventListener('click', () => {{ window.isClicked = true; }}, {{ capture: true, once: true }});
-                return {{ ...centre, isHit: width > 0 && element.contains(hit) }};
-            }})()",
-            json!(selector)
-        );
+        let centre = format!("({REST_POSITION})({})", json!(selector));
         let mut at = self.evaluate(&centre).await;
         // Elements above it may still appear or vanish, and move it.
         for _ in 0..MAX_MOVEMENT_CHECKS {
