@@ -13,66 +13,17 @@ const RXDB: &str = "~rx:";
 /// Opens a peer that returns the data of others' connections to them. `call` connects to another
 /// peer and sends a text. `events` has the peer's id once it is open, types of errors, and all that
 /// it receives on its own connections.
-const PEER: &str = "({ id, address, key }) => {
-    const [host, port] = address.split(':');
-    const note = (event) => events.push(event);
-    window.events = [];
-    window.peer = new upstream.Peer(id, { host, port, path: '/peerjs/', key, config: { iceServers: [] } });
-    peer.on('open', note);
-    peer.on('disconnected', () => note('disconnected'));
-    peer.on('error', ({ type }) => note(type));
-    peer.on('connection', (connection) => connection.on('data', (data) => connection.send(data)));
-    window.call = (other) => {
-        const connection = peer.connect(other);
-        connection.on('open', () => connection.send(`hello ${other}`));
-        connection.on('data', note);
-    };
-}";
+const PEER: &str = include_str!("dialect_clients/peer.js");
 
 /// Has the peer answer no call before `answer()`. Then `isCalled` is true.
-const ANSWER_LATER: &str = "(() => {
-    const createAnswer = RTCPeerConnection.prototype.createAnswer;
-    const allowed = new Promise((resolve) => { window.answer = resolve; });
-    RTCPeerConnection.prototype.createAnswer = async function (...given) {
-        window.isCalled = true;
-        await allowed;
-        return createAnswer.apply(this, given);
-    };
-})()";
+const ANSWER_LATER: &str = include_str!("dialect_clients/answer_later.js");
 
 /// Opens a document that has the page's name and those of all others in its room.
-const DOCUMENT: &str = "({ name, address, room, password }) => {
-    const names = new upstream.Doc().getMap();
-    const signaling = [`ws://${address}/y-webrtc`];
-    const peerOpts = { config: { iceServers: [] } };
-    const options = { signaling, password, filterBcConns: false, peerOpts };
-    window.provider = new upstream.WebrtcProvider(room, names.doc, options);
-    window.names = () => [...names.keys()].sort().join();
-    names.set(name, true);
-}";
+const DOCUMENT: &str = include_str!("dialect_clients/document.js");
 const IS_DOCUMENT_ONLINE: &str = "provider.room !== null && provider.signalingConns[0].connected";
 
 /// Opens a collection that has the page's name and those of all others with its topic.
-const COLLECTION: &str = "async ({ name, address, topic }) => {
-    // The handler fails without it.
-    window.process = { nextTick: (callback, ...given) => queueMicrotask(() => callback(...given)) };
-    const storage = upstream.getRxStorageMemory();
-    const database = await upstream.createRxDatabase({ name, storage, multiInstance: false });
-    const properties = { name: { type: 'string', maxLength: 100 } };
-    const schema = { version: 0, primaryKey: 'name', type: 'object', properties };
-    const { collection } = await database.addCollections({ collection: { schema } });
-    await collection.insert({ name });
-    await new Promise((resolve) => collection.find().$.subscribe((all) => {
-        window.names = () => all.map((document) => document.name).sort().join();
-        resolve();
-    }));
-    const connectionHandlerCreator = upstream.getConnectionHandlerSimplePeer({
-        signalingServerUrl: `ws://${address}/rxdb`,
-        config: { iceServers: [] },
-        webSocketConstructor: function (url) { return (window.socket = new WebSocket(url)); },
-    });
-    await upstream.replicateWebRTC({ collection, topic, connectionHandlerCreator, pull: {}, push: {} });
-}";
+const COLLECTION: &str = include_str!("dialect_clients/collection.js");
 const IS_COLLECTION_ONLINE: &str = "receivedMessages.some(({ type }) => type === 'joined')";
 
 async fn peer<'a>(setup: &'a UpstreamMesh, id: &str, address: &str, key: &str) -> Page<'a> {
