@@ -5,70 +5,16 @@ use serde_json::json;
 use signaling_integration_tests::{Page, UpstreamMesh};
 
 /// Opens a streamer with upstream's wire protocol. Each player gets a text over its data channel.
-const STREAMER: &str = "({ address, id, text }) => {
-    const socket = new WebSocket(`ws://${address}/pixelstreaming/streamer`);
-    const peers = new Map();
-    const send = (message) => socket.send(JSON.stringify(message));
-    const handlers = {
-        identify: () => send({ type: 'endpointId', id }),
-        endpointIdConfirm: ({ committedId }) => { window.committedId = committedId; },
-        playerConnected: async ({ playerId }) => {
-            const peer = new RTCPeerConnection();
-            peers.set(playerId, peer);
-            peer.onicecandidate = ({ candidate }) => candidate && send({ type: 'iceCandidate', playerId, candidate });
-            const channel = peer.createDataChannel('datachannel');
-            // Message 1 is a response: a text in UTF-16.
-            const response = [1, ...[...text].flatMap((character) => [character.charCodeAt(0), 0])];
-            channel.onopen = () => channel.send(new Uint8Array(response));
-            await peer.setLocalDescription();
-            send({ type: 'offer', playerId, sdp: peer.localDescription.sdp });
-        },
-        answer: ({ playerId, sdp }) => peers.get(playerId).setRemoteDescription({ type: 'answer', sdp }),
-        iceCandidate: ({ playerId, candidate }) => peers.get(playerId).addIceCandidate(candidate),
-        playerDisconnected: ({ playerId }) => {
-            peers.get(playerId).close();
-            peers.delete(playerId);
-        },
-    };
-    window.playerCount = () => peers.size;
-    socket.onmessage = ({ data }) => {
-        const message = JSON.parse(data);
-        handlers[message.type]?.(message);
-    };
-}";
+const STREAMER: &str = include_str!("dialect_media_clients/streamer.js");
 
 /// Opens a player. `texts` has the texts that it received.
-const PLAYER: &str = "({ address, id }) => {
-    const ss = `ws://${address}/pixelstreaming/player`;
-    const initialSettings = { ss, AutoConnect: true, StreamerId: id, MaxReconnectAttempts: 100 };
-    const config = new upstream.Config({ initialSettings });
-    const player = new upstream.PixelStreaming(config, { videoElementParent: document.body });
-    window.texts = [];
-    player.addResponseEventListener('text', (text) => texts.push(text));
-}";
+const PLAYER: &str = include_str!("dialect_media_clients/player.js");
 
 /// Opens a client of GStreamer. `producers` has names of producers, `streams` those of the session.
-const PEER: &str = "({ address, name }) => {
-    window.api = new upstream.GstWebRTCAPI({
-        signalingServerUrl: `ws://${address}/gstreamer/cams`,
-        meta: { name },
-        webrtcConfig: { iceServers: [] },
-    });
-    window.isReady = false;
-    api.registerConnectionListener({ connected: () => { isReady = true; }, disconnected: () => {} });
-    window.producers = () => api.getAvailableProducers().map(({ meta }) => meta.name).join();
-}";
+const PEER: &str = include_str!("dialect_media_clients/peer.js");
 
 /// Offers a stream. `consumers` is the number of its sessions.
-const PRODUCE: &str = "(() => {
-    const canvas = document.createElement('canvas');
-    canvas.getContext('2d').fillRect(0, 0, 1, 1);
-    window.session = api.createProducerSession(canvas.captureStream());
-    window.consumers = 0;
-    session.addEventListener('clientConsumerAdded', () => { consumers += 1; });
-    session.addEventListener('clientConsumerRemoved', () => { consumers -= 1; });
-    session.start();
-})()";
+const PRODUCE: &str = include_str!("dialect_media_clients/produce.js");
 
 /// Calls the only producer. `isStreaming` becomes true once its stream has come.
 const CONSUME: &str = "(() => {
