@@ -5,6 +5,9 @@ use serde_json::json;
 use signaling_integration_tests::mint::now;
 use signaling_integration_tests::{Chromium, Signer, TestMesh, claims_with, eventually};
 
+/// Connects one client that passes its token's validity and renews it, and one that does not.
+const CONNECT: &str = include_str!("tokens_in_browsers/connect.js");
+
 #[tokio::test]
 async fn page_renews_its_token_or_reconnects() {
     let Some(browser) = Chromium::start().await else { return };
@@ -16,25 +19,8 @@ async fn page_renews_its_token_or_reconnects() {
         let token = |seconds: i64| signer.token(&claims_with(client, &json!({ "exp": now() + seconds })));
         json!([token(4), token(60), token(60)])
     };
-    let script = format!(
-        "(async () => {{
-            const {{ Client }} = await import('/client.js');
-            window.asked = {{}};
-            const connect = (clientId, tokens, valid_ms) => {{
-                window.asked[clientId] = 0;
-                const token = async () => ({{ token: tokens[window.asked[clientId]++], valid_ms }});
-                const client = new Client({{ urls: ['ws://{address}/v1/connect'], clientId, token, storage: null }});
-                client.connect();
-                return client;
-            }};
-            window.careful = connect('careful', {careful}, 2000);
-            window.careless = connect('careless', {careless});
-        }})()",
-        address = mesh.address(),
-        careful = tokens("careful"),
-        careless = tokens("careless"),
-    );
-    page.evaluate(&script).await;
+    let options = json!({ "address": mesh.address(), "careful": tokens("careful"), "careless": tokens("careless") });
+    page.evaluate(&format!("({CONNECT})({options})")).await;
     // The careless one was closed with 4003 and reconnected with another token.
     page.becomes("window.asked.careless === 2 && window.asked.careful >= 2").await;
     let counts = async || {
