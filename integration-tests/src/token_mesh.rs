@@ -22,10 +22,10 @@ impl TestMesh {
 /// Has all servers require tokens of this signer, without leeway for expired ones.
 pub fn ask_for_tokens(options: &mut MeshOptions, signer: &Signer) {
     let path = key_file(&options.dir);
-    std::fs::write(&path, signer.key_file()).unwrap();
+    std::fs::write(&path, &signer.key_file).unwrap();
     let flags = [
         format!("--token-key-file={}", path.display()),
-        format!("--token-algorithm={}", signer.algorithm()),
+        format!("--token-algorithm={}", signer.algorithm),
         format!("--token-audience={AUDIENCE}"),
         format!("--token-issuer={ISSUER}"),
         "--token-leeway-s=0".to_owned(),

@@ -22,7 +22,7 @@ fn rules(algorithm: &str) -> TokenRules {
 }
 
 fn tokens(signer: &Signer) -> Tokens {
-    Tokens::new(&rules(signer.algorithm()), &signer.key_file()).unwrap()
+    Tokens::new(&rules(signer.algorithm), &signer.key_file).unwrap()
 }
 
 fn signers() -> [Signer; 4] {
@@ -31,7 +31,7 @@ fn signers() -> [Signer; 4] {
 
 /// Verifies a token of Alice. Its header has the `kid`, if given.
 fn verify(tokens: &Tokens, signer: &Signer, kid: Option<&str>) -> Result<(), TokenRefusal> {
-    let mut header = json!({ "alg": signer.algorithm() });
+    let mut header = json!({ "alg": signer.algorithm });
     if let Some(kid) = kid {
         header["kid"] = json!(kid);
     }
@@ -40,7 +40,7 @@ fn verify(tokens: &Tokens, signer: &Signer, kid: Option<&str>) -> Result<(), Tok
 
 /// Returns the signer's key for a set, with the `kid` `name`.
 fn named(name: &str, signer: &Signer) -> Value {
-    let mut key = signer.jwk();
+    let mut key = signer.jwk.clone();
     key["kid"] = json!(name);
     key
 }
@@ -89,9 +89,9 @@ fn defect_of_a_token_is_found_for_each_algorithm() {
             ("no sub", with(json!({ "sub": null }))),
             ("no aud", with(json!({ "aud": null }))),
             ("no iss", with(json!({ "iss": null }))),
-            ("crit", signer.token_headed(&json!({ "alg": signer.algorithm(), "crit": ["b64"] }), &claims("alice"))),
+            ("crit", signer.token_headed(&json!({ "alg": signer.algorithm, "crit": ["b64"] }), &claims("alice"))),
         ] {
-            assert_eq!(refused(&token), TokenRefusal::Malformed, "{what}, {}", signer.algorithm());
+            assert_eq!(refused(&token), TokenRefusal::Malformed, "{what}, {}", signer.algorithm);
         }
         assert_eq!(refused(&with(json!({ "exp": now() - 11 }))), TokenRefusal::Expired);
         assert_eq!(refused(&with(json!({ "nbf": now() + 15 }))), TokenRefusal::NotYet);
@@ -120,22 +120,22 @@ fn algorithm_in_the_token_decides_nothing() {
         for name in ["none", "None", "NONE", "HS384", ""] {
             assert_eq!(refused(&unsigned(name, &claims("alice"))), TokenRefusal::Algorithm, "{name}");
         }
-        assert_eq!(refused(&unsigned(signer.algorithm(), &claims("alice"))), TokenRefusal::Signature);
-        for other in signers().into_iter().filter(|other| other.algorithm() != signer.algorithm()) {
+        assert_eq!(refused(&unsigned(signer.algorithm, &claims("alice"))), TokenRefusal::Signature);
+        for other in signers().into_iter().filter(|other| other.algorithm != signer.algorithm) {
             assert_eq!(refused(&other.token(&claims("alice"))), TokenRefusal::Algorithm);
             // The header has the expected algorithm, the key is of another kind.
-            let headed = json!({ "alg": signer.algorithm() });
+            let headed = json!({ "alg": signer.algorithm });
             assert_eq!(refused(&other.token_headed(&headed, &claims("alice"))), TokenRefusal::Signature);
         }
         // The public key as a secret.
-        let forger = Signer::secret(&signer.key_file());
-        if signer.algorithm() != "HS256" {
+        let forger = Signer::secret(&signer.key_file);
+        if signer.algorithm != "HS256" {
             assert_eq!(refused(&forger.token(&claims("alice"))), TokenRefusal::Algorithm);
-            let headed = json!({ "alg": signer.algorithm() });
+            let headed = json!({ "alg": signer.algorithm });
             assert_eq!(refused(&forger.token_headed(&headed, &claims("alice"))), TokenRefusal::Signature);
         }
         // A header with a key or the address of one.
-        let more = json!({ "alg": signer.algorithm(), "jku": "http://127.0.0.1:1/keys", "x5u": "http://127.0.0.1:1/",
+        let more = json!({ "alg": signer.algorithm, "jku": "http://127.0.0.1:1/keys", "x5u": "http://127.0.0.1:1/",
                            "jwk": { "kty": "oct", "k": "AAAA" } });
         assert_eq!(refused(&Signer::hs256().stranger().token_headed(&more, &claims("alice"))), TokenRefusal::Signature);
     }
@@ -144,11 +144,11 @@ fn algorithm_in_the_token_decides_nothing() {
 #[test]
 fn key_in_each_file_form_verifies_only_its_tokens() {
     for signer in signers() {
-        let (algorithm, stranger) = (signer.algorithm(), signer.stranger());
+        let (algorithm, stranger) = (signer.algorithm, signer.stranger());
         // `by_names`: `true` if the file may have the keys "one" and "two".
         for (what, file, by_names) in [
-            ("the key alone", signer.key_file(), [true, true]),
-            ("a set for all algorithms", set(&signers().map(|signer| signer.jwk())), [true, true]),
+            ("the key alone", signer.key_file.clone(), [true, true]),
+            ("a set for all algorithms", set(&signers().map(|signer| signer.jwk)), [true, true]),
             ("a set with a name", set(&[named("one", &signer)]), [true, false]),
         ] {
             let tokens = Tokens::new(&rules(algorithm), &file).unwrap();
@@ -165,14 +165,14 @@ fn key_in_each_file_form_verifies_only_its_tokens() {
 #[test]
 fn incomplete_key_of_a_set_is_ignored() {
     for (signer, parts) in signers().into_iter().zip([&["k"][..], &["x"], &["x", "y"], &["n", "e"]]) {
-        let algorithm = signer.algorithm();
+        let algorithm = signer.algorithm;
         for part in parts {
-            let mut key = signer.jwk();
+            let mut key = signer.jwk.clone();
             key.as_object_mut().unwrap().remove(*part);
             assert!(Tokens::new(&rules(algorithm), &set(&[key])).is_err(), "{algorithm} without {part}");
         }
         // 30 bytes, too few for each part.
-        let mut key = signer.jwk();
+        let mut key = signer.jwk.clone();
         let short = key[parts[0]].as_str().unwrap()[..40].to_owned();
         key[parts[0]] = json!(short);
         let error = Tokens::new(&rules(algorithm), &set(&[key])).err();
@@ -183,7 +183,7 @@ fn incomplete_key_of_a_set_is_ignored() {
 #[test]
 fn key_is_selected_by_its_id() {
     for first in signers() {
-        let (algorithm, second) = (first.algorithm(), first.stranger());
+        let (algorithm, second) = (first.algorithm, first.stranger());
         let tokens = Tokens::new(&rules(algorithm), &set(&[named("one", &first), named("two", &second)])).unwrap();
         for (signer, kid, result) in [
             (&first, None, Ok(())),

@@ -90,7 +90,7 @@ impl Mounted {
         write("signaling/hash-seed", b"0x1234");
         write("signaling/admin-token", b"an-admin-token-of-pods");
         write("room-store/password", b"a-password-of-rooms");
-        write("tokens/keys", &Signer::eddsa().key_file());
+        write("tokens/keys", &Signer::eddsa().key_file);
         let made = Certificate::new(dir.path(), "made");
         let read = |path: &Path| fs::read(path).unwrap();
         write("tls/tls.crt", &read(&made.path));

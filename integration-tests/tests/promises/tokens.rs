@@ -278,7 +278,7 @@ async fn token_keys_are_reloaded_when_their_file_is_valid() {
         eventually(&format!("status {status}"), async || ask(&mesh.address(), &head).await.status == status).await;
     };
     let mut old = Peer::connect_with(&mesh.url(), "old", &signer.token(&claims("old"))).await;
-    std::fs::write(&path, next.key_file()).unwrap();
+    std::fs::write(&path, &next.key_file).unwrap();
     becomes_status(next.token(&claims("alice")), 101).await;
     becomes_status(signer.token(&claims("alice")), 401).await;
     std::fs::write(&path, "short").unwrap();

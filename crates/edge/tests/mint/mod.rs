@@ -22,9 +22,12 @@ pub const ISSUER: &str = "https://app.example";
 
 /// A key that signs tokens.
 pub struct Signer {
-    algorithm: &'static str,
-    key_file: Vec<u8>,
-    jwk: Value,
+    /// Name in tokens and in `--token-algorithm`.
+    pub algorithm: &'static str,
+    /// Content of `--token-key-file`.
+    pub key_file: Vec<u8>,
+    /// Key for a JWK set, with only the members that RFC 7518 and RFC 8037 require.
+    pub jwk: Value,
     sign: Box<Sign>,
 }
 
@@ -112,21 +115,6 @@ impl Signer {
             // *ring* generates no RSA keys.
             _ => Self::rs256_by(include_str!("../keys/rs256-stranger.pem")),
         }
-    }
-
-    /// Returns the name in tokens and in `--token-algorithm`.
-    pub fn algorithm(&self) -> &'static str {
-        self.algorithm
-    }
-
-    /// Returns the content of `--token-key-file`.
-    pub fn key_file(&self) -> Vec<u8> {
-        self.key_file.clone()
-    }
-
-    /// Returns the key for a JWK set, with only the members that RFC 7518 and RFC 8037 require.
-    pub fn jwk(&self) -> Value {
-        self.jwk.clone()
     }
 
     /// Returns a token with these claims.
