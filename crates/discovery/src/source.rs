@@ -83,8 +83,8 @@ impl FromStr for Source {
             }
             Some(("file", "")) => Err("file: has no path; write file:PATH".into()),
             Some(("file", path)) => Ok(Self::File(path.into())),
-            Some(("dns", query)) => Ok(Self::Dns(query.parse()?)),
-            Some(("kubernetes", service)) => Ok(Self::Kubernetes(service.parse()?)),
+            Some(("dns", query)) => DnsQuery::parse(query).map(Self::Dns),
+            Some(("kubernetes", service)) => ServicePort::parse(service).map(Self::Kubernetes),
             None | Some(("", _)) => Err(SourceError(format!("has no scheme; write {FORMS}"))),
             Some((scheme, _)) => Err(SourceError(format!("unknown scheme {scheme:?}; write {FORMS}"))),
         }
@@ -111,7 +111,9 @@ impl fmt::Display for Source {
             }
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Dns(query) => write!(f, "dns:{query}"),
-            Self::Kubernetes(service) => write!(f, "kubernetes:{service}"),
+            Self::Kubernetes(ServicePort { namespace, service, port }) => {
+                write!(f, "kubernetes:{namespace}/{service}:{port}")
+            }
         }
     }
 }

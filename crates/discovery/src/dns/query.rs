@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use crate::SourceError;
 
@@ -24,10 +23,8 @@ const BAD_NAME: &str = "dns: has no valid name; write 1 to 253 of A-Z a-z 0-9 . 
 const BAD_PORT: &str = "dns: has no valid port; write a number from 1 to 65535";
 const PORT_OF_SERVICE: &str = "dns: has a port, but SRV records have their own; write dns:_SERVICE._tcp.NAME";
 
-impl FromStr for DnsQuery {
-    type Err = SourceError;
-
-    fn from_str(text: &str) -> Result<Self, SourceError> {
+impl DnsQuery {
+    pub(crate) fn parse(text: &str) -> Result<Self, SourceError> {
         let (name, port) = text.rsplit_once(':').map_or((text, None), |(name, port)| (name, Some(port)));
         if !is_name(name) {
             return Err(BAD_NAME.into());

@@ -1,8 +1,5 @@
 //! Text form of the service to follow, for [`Source`](crate::Source).
 
-use std::fmt;
-use std::str::FromStr;
-
 use crate::SourceError;
 
 /// Maximum length of the name of a namespace, a service or a port (RFC 1123 label).
@@ -21,10 +18,8 @@ pub struct ServicePort {
 
 const INCOMPLETE: &str = "kubernetes: is incomplete; write kubernetes:NAMESPACE/SERVICE:PORTNAME";
 
-impl FromStr for ServicePort {
-    type Err = SourceError;
-
-    fn from_str(text: &str) -> Result<Self, SourceError> {
+impl ServicePort {
+    pub(crate) fn parse(text: &str) -> Result<Self, SourceError> {
         let (namespace, rest) = text.split_once('/').ok_or(INCOMPLETE)?;
         let (service, port) = rest.split_once(':').ok_or(INCOMPLETE)?;
         for (part, name) in [("the namespace", namespace), ("the service", service), ("the port", port)] {
@@ -43,10 +38,4 @@ fn is_label(text: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
         && !text.starts_with('-')
         && !text.ends_with('-')
-}
-
-impl fmt::Display for ServicePort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}:{}", self.namespace, self.service, self.port)
-    }
 }
