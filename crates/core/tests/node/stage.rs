@@ -39,7 +39,7 @@ struct Client {
 pub(crate) struct Stage {
     nodes: Vec<Node>,
     clients: BTreeMap<&'static str, Client>,
-    store: Rooms,
+    pub(crate) store: Rooms,
     pub(crate) store_is_down: bool,
     /// `true` while batches between nodes are lost.
     pub(crate) loses_batches: bool,
@@ -343,20 +343,10 @@ impl Stage {
         self.store.replaced(self.store_time());
     }
 
-    /// Returns a copy of the store, like a replica.
-    pub(crate) fn copy_of_store(&self) -> Rooms {
-        self.store.clone()
-    }
-
     /// Replaces the store by a replica.
     pub(crate) fn fail_over_store(&mut self, mut replica: Rooms) {
         replica.restarted(self.store_time());
         self.store = replica;
-    }
-
-    /// Replaces the store by an earlier copy, which no node can recognise by its incarnation.
-    pub(crate) fn lose_writes(&mut self, earlier: Rooms) {
-        self.store = earlier;
     }
 
     /// Sets a room's capacity through a node, like an operator.
