@@ -85,14 +85,12 @@ pub(crate) enum ClientRequest {
 }
 
 /// A client's frame.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) enum ClientFrame {
     /// A request, with its position in the sender's stream.
     Request(ClientRequest, Position),
-    /// The first frame of a subscriber of y-webrtc.
-    Subscribe,
-    /// Its second frame.
-    Announce,
+    /// The text of a client of a dialect.
+    Dialect(String),
     /// A reliable client has received all messages up to this number.
     Received(u64),
 }

@@ -61,15 +61,6 @@ fn topic(client: ClientIx) -> usize {
     client % TOPICS
 }
 
-/// Returns the text of a subscriber's frame.
-pub(crate) fn text(id: SocketId, client: ClientIx, frame: ClientFrame) -> String {
-    let topic = topic(client);
-    match frame {
-        ClientFrame::Subscribe => format!(r#"{{"type":"subscribe","topics":["t{topic}"]}}"#),
-        _ => format!(r#"{{"type":"publish","topic":"t{topic}","data":{{"from":{id}}}}}"#),
-    }
-}
-
 impl World {
     /// Plans the connections of subscribers and players.
     pub(crate) fn plan_subscribers(&mut self, rng: &mut Rng) {
@@ -104,11 +95,14 @@ impl World {
 
     /// Has a subscriber send its frames, once its socket is open. Players send none.
     pub(crate) fn subscriber_opens(&mut self, id: SocketId) {
-        if self.subscribers.players().contains(&self.sockets[id].client) {
+        let client = self.sockets[id].client;
+        if self.subscribers.players().contains(&client) {
             return;
         }
-        self.send_frame(id, ClientFrame::Subscribe);
-        self.send_frame(id, ClientFrame::Announce);
+        let topic = topic(client);
+        let subscribe = format!(r#"{{"type":"subscribe","topics":["t{topic}"]}}"#);
+        let announce = format!(r#"{{"type":"publish","topic":"t{topic}","data":{{"from":{id}}}}}"#);
+        [subscribe, announce].into_iter().for_each(|text| self.send_frame(id, ClientFrame::Dialect(text)));
     }
 
     /// Records an announce that a subscriber received, or a player's message. Any other message is

@@ -12,7 +12,6 @@ use crate::event::{ClientFrame, ClientIx, ClientRequest, Exit, Host, MessageId, 
 use crate::ledger::Position;
 use crate::mutant::Mutant;
 use crate::plan::{Sending, Takes};
-use crate::subscribers;
 use crate::world::World;
 
 /// State of a socket at its edge.
@@ -114,7 +113,7 @@ impl World {
             && let Some(frame) = socket.unread.pop_front()
         {
             let text = match frame {
-                ClientFrame::Subscribe | ClientFrame::Announce => subscribers::text(id, socket.client, frame),
+                ClientFrame::Dialect(text) => text,
                 ClientFrame::Received(n) => format!(r#"{{"type":"received","n":{n}}}"#),
                 ClientFrame::Request(ClientRequest::Room(ask), position) => {
                     match self.rooms.sends(self.agenda.now(), ask, id, position.number) {
