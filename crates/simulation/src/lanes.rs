@@ -76,8 +76,8 @@ impl World {
         new.into_iter().for_each(|peer| self.open_lane(index, peer));
     }
 
-    fn open_lane(&mut self, index: usize, peer: PeerKey) {
-        let node = &mut self.nodes[index];
+    fn open_lane(&mut self, from: usize, peer: PeerKey) {
+        let node = &mut self.nodes[from];
         let Some(&to) = node.peers.get(&peer) else { return };
         let Some(mut opening) = node.core.open_lane(self.agenda.instant(), peer) else { return };
         let (id, number) = (self.exchanges.len(), opening.exchange);
@@ -85,24 +85,11 @@ impl World {
             opening.incarnation = Incarnation([0; 8]);
         }
         node.lanes.insert(peer, id);
-        let (here, there) = (Host::Node(index), Host::Node(to));
-        let side = |host: Host| Side {
-            process: (host, self.server(host).generation),
-            open: host == here,
-            severed: false,
-            arrives: 0,
-        };
-        let sides = [side(here), side(there)];
-        self.exchanges.push(Exchange {
-            from: index,
-            to,
-            peer,
-            number,
-            inbound: None,
-            is_opened: false,
-            is_waiting: false,
-            sides,
-        });
+        let (here, there) = (Host::Node(from), Host::Node(to));
+        let process = |host: Host| (host, self.server(host).generation);
+        let side = |host| Side { process: process(host), open: host == here, severed: false, arrives: 0 };
+        let (inbound, sides) = (None, [side(here), side(there)]);
+        self.exchanges.push(Exchange { from, to, peer, number, inbound, is_opened: false, is_waiting: false, sides });
         let delay = self.rng.delay();
         if self.reaches(here, there) && self.reaches(there, here) {
             self.later_as(Kind::Lane(id), there, delay, move |world| world.lane_arrives(id, &opening));
@@ -147,15 +134,11 @@ impl World {
         if exchange.side(End::Sender).open {
             exchange.is_opened = true;
             let Exchange { from, peer, number, .. } = *exchange;
-            self.nodes[from].failures.remove(&peer);
-            self.nodes[from].core.lane_opened(self.agenda.instant(), peer, number, incarnation);
+            let (now, node) = (self.agenda.instant(), &mut self.nodes[from]);
+            node.failures.remove(&peer);
+            node.core.lane_opened(now, peer, number, incarnation);
             if self.mutant == Some(Mutant::LaneWindow) {
-                self.nodes[from].core.lane_acknowledged(
-                    self.agenda.instant(),
-                    peer,
-                    number,
-                    BatchNumber(self.sent_batches),
-                );
+                node.core.lane_acknowledged(now, peer, number, BatchNumber(self.sent_batches));
             }
         }
     }
