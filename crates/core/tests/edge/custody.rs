@@ -29,7 +29,7 @@ fn move_to_next_link(edge: &mut Edge, client: ClientKey, is_lost: bool) -> LinkK
     }
     assert_eq!(edge.core.next_effect(), Some(Effect::AssignNode(client)));
     edge.core.attach(edge.now, client, new);
-    edge.hear(new, &[attached(0)]);
+    edge.hear(new, &[attached(0, "")]);
     new
 }
 
@@ -81,7 +81,7 @@ fn last_messages_of_a_replaced_client_reach_a_node() {
 #[test]
 fn newcomer_moved_before_admission_attaches_as_newcomer() {
     let mut edge = Edge::with(|_| {});
-    let (old, new, client) = (edge.link, edge.core.link_up(), edge.connect(false));
+    let (old, new, client) = (edge.link, edge.core.link_up(), edge.connect(false, None, None));
     edge.core.attach(edge.now, client, old);
     edge.core.release(client, "b");
     edge.hear(old, &[ToEdge::Released { slot: 0, state: &[] }]);

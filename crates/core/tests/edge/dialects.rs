@@ -25,8 +25,8 @@ fn open(dialect: Dialect, change: impl FnOnce(&mut Settings)) -> (Edge, ClientKe
     let settings = DialectSettings::default();
     let Answer::Upgrade(opening) = dialect.request(&settings, &head, &[0; 32]) else { panic!("no upgrade") };
     let (translator, credential, lifetime) = (opening.translator, opening.credential.map(Credential), opening.lifetime);
-    let client = edge.connect_with(false, None, Some(DialectClient { dialect, translator, credential, lifetime }));
-    edge.admit_with(client, WELCOME);
+    let client = edge.connect(false, None, Some(DialectClient { dialect, translator, credential, lifetime }));
+    edge.admit(client, WELCOME);
     edge.core.socket_opened(edge.now, client);
     edge.said(edge.link);
     (edge, client)

@@ -39,7 +39,7 @@ impl Flood {
         self.down = 0;
         self.unconfirmed.clear();
         self.edge.core.attach(self.edge.now, self.client, link);
-        self.edge.hear(link, &[attached(0)]);
+        self.edge.hear(link, &[attached(0, "")]);
     }
 
     fn sends(&mut self) {

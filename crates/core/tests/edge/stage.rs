@@ -34,11 +34,7 @@ impl Edge {
         (edge, link, client)
     }
 
-    pub(crate) fn connect(&mut self, reliable: bool) -> ClientKey {
-        self.connect_with(reliable, None, None)
-    }
-
-    pub(crate) fn connect_with(
+    pub(crate) fn connect(
         &mut self,
         reliable: bool,
         token: Option<VerifiedToken>,
@@ -54,26 +50,19 @@ impl Edge {
 
     /// Opens a socket of a client in the next slot of the first link.
     pub(crate) fn open(&mut self, reliable: bool) -> ClientKey {
-        let client = self.connect(reliable);
-        self.admit(client);
+        let client = self.connect(reliable, None, None);
+        self.admit(client, "");
         self.core.socket_opened(self.now, client);
         self.said(self.link);
         client
     }
 
-    /// Has the node of the first link admit a client, before its socket is open.
-    pub(crate) fn admit(&mut self, client: ClientKey) {
-        self.admit_with(client, "");
-    }
-
-    /// Has the node of the first link admit a client with this greeting.
-    pub(crate) fn admit_with(&mut self, client: ClientKey, greeting: &str) {
+    /// Has the node of the first link admit a client with this greeting, before its socket is open.
+    pub(crate) fn admit(&mut self, client: ClientKey, greeting: &str) {
         let slot = self.clients;
         self.clients += 1;
         self.core.attach(self.now, client, self.link);
-        let ToEdge::Attached { session, resumed, seq, hold, state, .. } = attached(slot) else { panic!() };
-        let greeting = greeting.as_bytes();
-        self.hear(self.link, &[ToEdge::Attached { slot, session, resumed, seq, hold, greeting, state }]);
+        self.hear(self.link, &[attached(slot, greeting)]);
         assert_eq!(self.core.next_effect(), Some(Effect::Accept(client)));
     }
 
@@ -160,9 +149,10 @@ fn session_of(slot: Slot) -> SessionId {
     SessionId(session)
 }
 
-pub(crate) fn attached(slot: Slot) -> ToEdge<'static> {
+pub(crate) fn attached(slot: Slot, greeting: &str) -> ToEdge<'_> {
     let (session, hold) = (session_of(slot), RemainingTtl::from_duration(Duration::from_secs(20)));
-    ToEdge::Attached { slot, session, resumed: false, seq: Seq(0), hold, greeting: &[], state: b"admitted" }
+    let (seq, greeting) = (Seq(0), greeting.as_bytes());
+    ToEdge::Attached { slot, session, resumed: false, seq, hold, greeting, state: b"admitted" }
 }
 
 pub(crate) fn down(slot: Slot, down_seq: u64, number: u64, payload: &[u8]) -> ToEdge<'_> {

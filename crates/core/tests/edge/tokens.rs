@@ -20,8 +20,8 @@ pub(crate) fn verified(grant: &[u8], expires: Option<Instant>) -> VerifiedToken 
 fn open(token: Option<(&[u8], Option<Duration>)>) -> (Edge, ClientKey) {
     let mut edge = Edge::with(|_| {});
     let token = token.map(|(grant, life)| verified(grant, life.map(|life| edge.now + life)));
-    let client = edge.connect_with(false, token, None);
-    edge.admit(client);
+    let client = edge.connect(false, token, None);
+    edge.admit(client, "");
     edge.core.socket_opened(edge.now, client);
     (edge, client)
 }
@@ -70,7 +70,7 @@ fn next_node_gets_the_grant_of_the_latest_token() {
     let next = edge.core.link_up();
     edge.core.link_down(edge.link);
     edge.core.attach(edge.now, client, next);
-    edge.hear(next, &[attached(0)]);
+    edge.hear(next, &[attached(0, "")]);
     assert_eq!(edge.said(next), ["attach 0 new"]);
     assert_eq!(close_after(&mut edge, client, 1_000_000 * SECOND), None, "this one does not expire");
 }
@@ -100,8 +100,8 @@ fn kicked_session_ends_for_good() {
 fn kick_ends_all_sessions_of_a_subject() {
     let mut edge = Edge::with(|_| {});
     let token = VerifiedToken { subject: Some(client_id(7)), ..verified(b"", None) };
-    let client = edge.connect_with(false, Some(token.clone()), None);
-    edge.admit(client);
+    let client = edge.connect(false, Some(token.clone()), None);
+    edge.admit(client, "");
     edge.core.socket_opened(edge.now, client);
     assert!(edge.core.kick(&client_id(7), ISSUED, true));
     assert_eq!(edge.closed(), Some(CloseCode::KICKED));
@@ -140,15 +140,15 @@ fn client_with_a_newer_token_survives_a_kick_from_elsewhere() {
 #[test]
 fn kick_before_the_socket_is_open_ends_the_session() {
     let mut edge = Edge::with(|_| {});
-    let (waiting, ended) = (edge.connect(false), ["attach 0 known false", "detach 0 Left"]);
+    let (waiting, ended) = (edge.connect(false, None, None), ["attach 0 known false", "detach 0 Left"]);
     edge.core.attach(edge.now, waiting, edge.link);
     assert!(edge.core.kick(&client_id(0), ISSUED, true));
     assert_eq!(edge.said(edge.link), ended);
     assert!(effects(&mut edge).iter().any(|it| matches!(it, Effect::Refuse(_, refusal) if refusal.status == 403)));
 
     let mut edge = Edge::with(|_| {});
-    let client = edge.connect(false);
-    edge.admit(client);
+    let client = edge.connect(false, None, None);
+    edge.admit(client, "");
     assert!(edge.core.kick(&client_id(0), ISSUED, true));
     assert!(!edge.core.kick(&client_id(0), ISSUED, true), "once is enough");
     edge.core.socket_opened(edge.now, client);
