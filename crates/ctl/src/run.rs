@@ -21,38 +21,37 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
     if let Command::Completions { shell } = cli.command {
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut Cli::command(), "mesh-ctl", &mut script);
-        print(&String::from_utf8_lossy(&script))?;
-        return Ok(Ending::Done);
+        return print(&String::from_utf8_lossy(&script)).map(|()| Ending::Done);
     }
-    let (out, api) = (Out { json: cli.json }, Api::new(&cli.server)?);
+    let (json, api) = (cli.json, Api::new(&cli.server)?);
     match cli.command {
         Command::Nodes => {
             let nodes: Nodes = api.get(&["nodes"]).await?;
-            out.answer(&nodes, &nodes.missing, show::nodes)
+            print_answer(json, &nodes, &nodes.missing, show::nodes)
         }
         Command::Clients(names) => {
             let clients: Clients = list(&api, &["clients"], names.query(), names.all).await?;
-            out.answer(&clients, &clients.missing, show::clients)
+            print_answer(json, &clients, &clients.missing, show::clients)
         }
         Command::Client { id } => {
             let client: Client = api.get(&["clients", &id]).await?;
-            out.answer(&client, &client.missing, show::client)
+            print_answer(json, &client, &client.missing, show::client)
         }
         Command::Explain { id, room: false } => {
             let explanation: Explanation = api.get(&["explain", &id]).await?;
-            out.answer(&explanation, &explanation.missing, show::explanation)
+            print_answer(json, &explanation, &explanation.missing, show::explanation)
         }
         Command::Explain { id, room: true } => {
             let room: RoomExplanation = api.get(&["rooms", &id, "explain"]).await?;
-            out.answer(&room, &room.missing, show::room_explanation)
+            print_answer(json, &room, &room.missing, show::room_explanation)
         }
         Command::Rooms(names) => {
             let rooms: Rooms = list(&api, &["rooms"], names.query(), names.all).await?;
-            out.answer(&rooms, &rooms.missing, show::rooms)
+            print_answer(json, &rooms, &rooms.missing, show::rooms)
         }
         Command::Room { name, all } => {
             let room: Room = list(&api, &["rooms", &name], Vec::new(), all).await?;
-            out.answer(&room, &[], show::room)?;
+            print_answer(json, &room, &[], show::room)?;
             Ok(if room.count == 0 && room.waiting == 0 { Ending::No } else { Ending::Done })
         }
         Command::Capacity { room, capacity, reset } => {
@@ -62,48 +61,41 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
                 None if reset => api.send(Method::DELETE, &path, &[], None).await?,
                 None => api.get(&["rooms", &room]).await?,
             };
-            out.answer(&json!({ "room": room.room, "capacity": room.capacity }), &[], |_| show::capacity(&room))
+            print_answer(json, &json!({ "room": room.room, "capacity": room.capacity }), &[], |_| show::capacity(&room))
         }
         Command::Kick { id } => {
             let kicked: Kicked = api.send(Method::POST, &["clients", &id, "kick"], &[], None).await?;
-            Ok(match out.answer(&kicked, &kicked.missing, show::kicked)? {
+            Ok(match print_answer(json, &kicked, &kicked.missing, show::kicked)? {
                 Ending::Done if !kicked.was_here => Ending::No,
                 ending => ending,
             })
         }
         Command::Drain { node, wait, timeout } => {
-            let answer = set_draining(&api, &out, node.as_deref(), "drain").await?;
+            let answer = set_draining(&api, json, node.as_deref(), "drain").await?;
             if wait { drain::until_empty(&api, node.as_deref(), timeout).await } else { Ok(answer) }
         }
-        Command::Undrain { node } => set_draining(&api, &out, node.as_deref(), "undrain").await,
+        Command::Undrain { node } => set_draining(&api, json, node.as_deref(), "undrain").await,
         Command::Completions { .. } => Ok(Ending::Done),
     }
 }
 
-/// Output format.
-struct Out {
+/// Prints an answer as JSON or as a table, and warns of the nodes that are missing from it.
+fn print_answer<T: Serialize>(
     json: bool,
-}
-
-impl Out {
-    /// Prints an answer, and warns of the nodes that are missing from it.
-    fn answer<T: Serialize>(
-        &self,
-        answer: &T,
-        missing: &[Missing],
-        table: impl FnOnce(&T) -> String,
-    ) -> Result<Ending, Failure> {
-        if self.json {
-            let text = serde_json::to_string_pretty(answer).map_err(|error| Failure::Unusable(error.to_string()))?;
-            print(&(text + "\n"))?;
-        } else {
-            print(&printable(&table(answer)))?;
-        }
-        for Missing { node, why } in missing {
-            eprintln!("mesh-ctl: without {node}: {why}");
-        }
-        Ok(if missing.is_empty() { Ending::Done } else { Ending::Partial })
+    answer: &T,
+    missing: &[Missing],
+    table: impl FnOnce(&T) -> String,
+) -> Result<Ending, Failure> {
+    if json {
+        let text = serde_json::to_string_pretty(answer).map_err(|error| Failure::Unusable(error.to_string()))?;
+        print(&(text + "\n"))?;
+    } else {
+        print(&printable(&table(answer)))?;
     }
+    for Missing { node, why } in missing {
+        eprintln!("mesh-ctl: without {node}: {why}");
+    }
+    Ok(if missing.is_empty() { Ending::Done } else { Ending::Partial })
 }
 
 /// Replaces characters that move the cursor or change the writing direction by U+FFFD: clients
@@ -115,10 +107,10 @@ fn printable(text: &str) -> String {
     text.replace(is_unsafe, "\u{fffd}")
 }
 
-async fn set_draining(api: &Api, out: &Out, node: Option<&str>, what: &str) -> Result<Ending, Failure> {
+async fn set_draining(api: &Api, json: bool, node: Option<&str>, what: &str) -> Result<Ending, Failure> {
     let path = node.map_or_else(|| vec![what], |node| vec!["nodes", node, what]);
     let draining: Draining = api.send(Method::POST, &path, &[], None).await?;
-    out.answer(&draining, &[], |draining| show::draining(node, *draining))
+    print_answer(json, &draining, &[], |draining| show::draining(node, *draining))
 }
 
 impl Names {
