@@ -100,21 +100,11 @@ pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
     let node = |member: &Member| {
         let (node, server) = (member.id.as_str().to_owned(), report(member.id.as_str()));
         let reports_drain = server.as_ref().is_some_and(|server| server.obstacle.as_deref() == Some(Health::DRAINING));
-        Node {
-            suspect: own.suspects.contains(&node),
-            draining: member.draining || reports_drain,
-            address: member.address.as_str().to_owned(),
-            node,
-            server,
-        }
+        let (suspect, draining) = (own.suspects.contains(&node), member.draining || reports_drain);
+        Node { node, address: member.address.as_str().to_owned(), draining, suspect, server }
     };
-    Nodes {
-        nodes: view.members().iter().map(node).collect(),
-        balancers,
-        missing: nodes.missing,
-        view: own.view,
-        asked: own.id,
-    }
+    let (nodes, missing) = (view.members().iter().map(node).collect(), nodes.missing);
+    Nodes { asked: own.id, view: own.view, nodes, balancers, missing }
 }
 
 fn member(balancer: &Balancer) -> Option<Member> {
