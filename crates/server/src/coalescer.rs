@@ -50,7 +50,7 @@ impl Coalescer {
 
     /// Records that the thread has work again.
     pub fn on_wake(&self) {
-        self.with(|meter| meter.on_wake(Instant::now()));
+        self.with(|meter| meter.woke_at = Instant::now());
     }
 
     /// Calls [`Coalescer::on_idle`] and [`Coalescer::on_wake`], for an event loop that polls
@@ -82,15 +82,8 @@ struct BusyMeter {
 
 impl BusyMeter {
     fn new(now: Instant, max_delay: Duration, thresholds: BusyThresholds) -> Self {
-        Self {
-            max_delay,
-            thresholds,
-            woke_at: now,
-            window_start: now,
-            worked: Duration::ZERO,
-            delay: None,
-            is_prompt: false,
-        }
+        let (woke_at, window_start, worked) = (now, now, Duration::ZERO);
+        Self { max_delay, thresholds, woke_at, window_start, worked, delay: None, is_prompt: false }
     }
 
     fn on_idle(&mut self, now: Instant) -> Option<Duration> {
@@ -111,10 +104,6 @@ impl BusyMeter {
         let is_busy = percent >= f64::from(limit) && !self.max_delay.is_zero();
         is_busy.then(|| self.max_delay.mul_f64((percent / f64::from(full_delay_percent)).min(1.0)))
     }
-
-    fn on_wake(&mut self, now: Instant) {
-        self.woke_at = now;
-    }
 }
 
 #[cfg(test)]
@@ -129,7 +118,7 @@ mod tests {
         let mut waits = 0;
         for turn in 0..times {
             let resumed = start + Duration::from_secs(1) * turn / times;
-            meter.on_wake(resumed);
+            meter.woke_at = resumed;
             waits += usize::from(meter.on_idle(resumed + work).is_some());
         }
         waits
@@ -167,7 +156,7 @@ mod tests {
         let wait = |percent: u32| {
             let mut meter = BusyMeter::new(start, WAIT, BUSY);
             meter.on_idle(start + WINDOW * percent / 100);
-            meter.on_wake(start + WINDOW);
+            meter.woke_at = start + WINDOW;
             meter.on_idle(start + WINDOW)
         };
         assert_eq!([wait(14), wait(16), wait(20)], [None, Some(WAIT * 8 / 10), Some(WAIT)]);
