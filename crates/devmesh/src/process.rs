@@ -1,6 +1,6 @@
 //! Child processes with a log: servers of a mesh, and programs beside it, such as proxies.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -46,12 +46,19 @@ impl Process {
     /// # Panics
     /// Outside of a Tokio runtime.
     pub(crate) fn start(line: &[OsString], log: &Path, death_signal: &str) -> Result<Self> {
-        let (program, arguments) = line.split_first().context("no program to start")?;
+        let program = line.first().context("no program to start")?;
         let cannot_start = || format!("cannot start {}", Path::new(program).display());
         let out = OpenOptions::new().create(true).append(true).open(log);
         let out = out.with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = bound_command(program, death_signal);
-        command.args(arguments).stdout(out.try_clone()?).stderr(out);
+        let mut words = line.to_vec();
+        if let Some(setpriv) = find_in_path("setpriv") {
+            // `setpriv` becomes the program, so the process id stays.
+            words.splice(..0, [setpriv.into(), "--pdeathsig".into(), death_signal.into(), "--".into()]);
+        }
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        // A Ctrl-C does not reach another process group.
+        command.process_group(0).kill_on_drop(true);
         let child = command.spawn().with_context(cannot_start)?;
         let pid = child.id().with_context(cannot_start)?;
         let (sender, ending) = watch::channel(None);
@@ -123,22 +130,6 @@ impl Drop for Service {
         // No caller could handle a failure, which usually means that it has ended.
         let _ = self.0.signal(Signal::SIGKILL);
     }
-}
-
-/// Returns a command for a program without input in its own process group, so that a Ctrl-C does
-/// not reach it. With `setpriv` it receives `death_signal` at the end of the thread that starts it.
-fn bound_command(program: &OsStr, death_signal: &str) -> Command {
-    let mut command = match find_in_path("setpriv") {
-        // `setpriv` becomes the program, so the process id stays.
-        Some(setpriv) => {
-            let mut command = Command::new(setpriv);
-            command.args(["--pdeathsig", death_signal, "--"]).arg(program);
-            command
-        }
-        None => Command::new(program),
-    };
-    command.stdin(Stdio::null()).process_group(0).kill_on_drop(true);
-    command
 }
 
 async fn watch_over(mut child: Child, ending: watch::Sender<Option<String>>) {
