@@ -10,7 +10,7 @@ const STREAMER: &str = include_str!("dialect_media_clients/streamer.js");
 /// Opens a player. `texts` has the texts that it received.
 const PLAYER: &str = include_str!("dialect_media_clients/player.js");
 
-/// Opens a client of GStreamer. `producers` has names of producers, `streams` those of the session.
+/// Opens a client of GStreamer. `producers()` returns the names of producers.
 const PEER: &str = include_str!("dialect_media_clients/peer.js");
 
 /// Offers a stream. `consumers` is the number of its sessions.

@@ -140,7 +140,9 @@ impl Directory {
             if let Some(later) = self.sessions.get_mut(later).filter(|later| later.id == id) {
                 later.delivered.insert(number.0);
             }
-        } else if let Some(lingering) = self.lingering.get_mut(&session.client_id).filter(|it| it.attachment.session == id) {
+        } else if let Some(lingering) =
+            self.lingering.get_mut(&session.client_id).filter(|it| it.attachment.session == id)
+        {
             lingering.delivered.insert(number.0);
         }
     }

@@ -63,8 +63,8 @@ impl NodeCore {
     }
 
     /// Handles a peer's report that it has the client (`here`), or no longer has it. A report of an
-    /// earlier attachment of the session than the known one has no effect: lanes of two peers have no
-    /// common order.
+    /// earlier attachment of the session than the known one has no effect: lanes of two peers have
+    /// no common order.
     pub(super) fn located(
         &mut self,
         now: Instant,

@@ -195,7 +195,7 @@ fn member_keeps_its_seat_when_the_store_loses_its_last_join() {
 }
 
 #[test]
-fn moved_member_gets_the_state_when_the_store_has_an_earlier_one() {
+fn moved_member_gets_the_state_if_the_store_has_an_earlier_one() {
     let mut stage = Stage::new(&["n0", "n1"], 0).with_members(&[("a", "n0"), ("c", "n0"), ("e", "n1")]);
     let earlier = stage.store.clone();
     stage.isolated = Some("n1");

@@ -78,7 +78,8 @@ impl Keys {
 
     fn of_set(algorithm: Algorithm, content: &[u8]) -> Result<Self, KeyError> {
         // serde's own message may quote a secret.
-        let set: JwkSet = serde_json::from_slice(content).map_err(|error| KeyError::Json(error.line(), error.column()))?;
+        let set: JwkSet =
+            serde_json::from_slice(content).map_err(|error| KeyError::Json(error.line(), error.column()))?;
         let keys = set.keys.iter().filter_map(|jwk| Some((jwk.common.key_id.clone(), key_of_set(algorithm, jwk)?)));
         let keys: Vec<_> = keys.collect();
         match keys.len() {

@@ -114,8 +114,8 @@ impl Rooms {
         sessions.iter().filter_map(seat).collect()
     }
 
-    /// Returns the latest state of a room that the clients with these seats have, if it is comparable
-    /// with the state that this node follows; else that one.
+    /// Returns the latest state of a room that the clients with these seats have. It is the state
+    /// that this node follows if none of theirs is comparable with that.
     fn latest_sent(&self, room: &RoomName, seats: &[Seat]) -> Stamp {
         let followed = self.followed_state(room);
         let sent = |seat: &Seat| Some(self.sessions.get(&seat.requester.session)?.seats.get(room)?.sent);
@@ -129,8 +129,9 @@ impl Rooms {
         self.enqueue(Urgency::Background, RoomTask::new(purpose, room.clone(), op));
     }
 
-    /// Restores seats if their clients have a later state, `sent`, than the store or owner, `at`: it
-    /// has lost operations. These clients get the whole state. Returns `true` if it restores them.
+    /// Restores seats if their clients have a later state, `sent`, than the store or owner, `at`,
+    /// which then has lost operations. These clients get the whole state. Returns `true` if it
+    /// restores them.
     pub(super) fn restore_later(&mut self, room: &RoomName, seats: &[Seat], sent: Stamp, at: Stamp) -> bool {
         let is_later = sent.incarnation == at.incarnation && sent.version > at.version;
         if is_later {
