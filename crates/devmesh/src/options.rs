@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser};
+use clap::Args;
 
 use crate::binaries::Binaries;
 
@@ -31,7 +31,7 @@ pub struct MeshOptions {
     pub listen: SocketAddr,
     /// Time that the discovery file still lists a node that was killed or ended by itself; 1 s for
     /// `mesh-dev up`.
-    #[arg(skip = Duration::from_secs(1))]
+    #[arg(skip = REMOVAL_DELAY)]
     pub removal_delay: Duration,
     /// Further flag for each node, such as --node-arg=--hold-ms=5000; repeatable
     #[arg(long = "node-arg", value_name = "FLAG", allow_hyphen_values = true)]
@@ -41,20 +41,28 @@ pub struct MeshOptions {
     pub balancer_args: Vec<String>,
     /// Maximum time from the start of a server until it is ready; 15 s for `mesh-dev up`. Then the
     /// server is killed, and the operation fails.
-    #[arg(skip = Duration::from_secs(15))]
+    #[arg(skip = READY_TIMEOUT)]
     pub ready_within: Duration,
 }
+
+const REMOVAL_DELAY: Duration = Duration::from_secs(1);
+const READY_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl MeshOptions {
     /// Returns options for three nodes and a balancer on a free port of 127.0.0.1, without Redis
     /// and further flags. `removal_delay` is 1 s, `ready_within` 15 s.
     pub fn new(dir: impl Into<PathBuf>, binaries: Binaries) -> Self {
-        #[derive(Parser)]
-        struct Flags {
-            #[command(flatten)]
-            options: MeshOptions,
+        Self {
+            dir: dir.into(),
+            binaries,
+            nodes: 3,
+            balancers: 1,
+            redis: false,
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            removal_delay: REMOVAL_DELAY,
+            node_args: Vec::new(),
+            balancer_args: Vec::new(),
+            ready_within: READY_TIMEOUT,
         }
-        let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        Self { dir: dir.into(), binaries, listen, ..Flags::parse_from([""]).options }
     }
 }
