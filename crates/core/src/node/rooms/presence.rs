@@ -89,11 +89,11 @@ impl Rooms {
     /// clients has received, or 0.
     pub(super) fn restore(&mut self, room: &RoomName, sessions: &[SessionId], seen: u64) {
         let sessions: Vec<_> = sessions.iter().copied().filter(|session| !self.is_over(*session, room)).collect();
-        let seats = self.seats(room, &sessions);
+        let (seats, sent) = self.seats(room, &sessions);
         self.counts.restored += seats.len() as u64;
         let version = self.followed_state(room).version.max(seen);
         let capacity = self.local.get(room).and_then(|local| local.own_capacity);
-        self.enqueue_seats(room, Op::Restore { seats, version, capacity });
+        self.enqueue_seats(room, Op::Restore { seats, version, capacity }, sent);
     }
 
     /// Has a seat expire after [`Rules::stale`](signaling_rooms::Rules::stale), unless the session
@@ -104,28 +104,28 @@ impl Rooms {
         self.enqueue(Urgency::Background, RoomTask::new(Purpose::Upkeep, room.clone(), op));
     }
 
-    fn seats(&self, room: &RoomName, sessions: &[SessionId]) -> Vec<Seat> {
+    /// Returns seats, and the latest state of the room that their clients have. That is the state
+    /// that this node follows if none of theirs is later and comparable.
+    fn seats(&self, room: &RoomName, sessions: &[SessionId]) -> (Vec<Seat>, Stamp) {
+        let followed = self.followed_state(room);
+        let mut latest = followed;
         let seat = |session| {
             let room_session = self.sessions.get(session)?;
-            let mut seat = room_session.seats.get(room)?.seat.clone();
+            let LocalSeat { seat, sent, .. } = room_session.seats.get(room)?;
+            let is_comparable = followed == NO_STATE || sent.incarnation == followed.incarnation;
+            if is_comparable && sent.version > latest.version {
+                latest = *sent;
+            }
+            let mut seat = seat.clone();
             seat.requester.turn = room_session.turn;
             Some(seat)
         };
-        sessions.iter().filter_map(seat).collect()
+        let seats = sessions.iter().filter_map(seat).collect();
+        (seats, latest)
     }
 
-    /// Returns the latest state of a room that the clients with these seats have. It is the state
-    /// that this node follows if none of theirs is comparable with that.
-    fn latest_sent(&self, room: &RoomName, seats: &[Seat]) -> Stamp {
-        let followed = self.followed_state(room);
-        let sent = |seat: &Seat| Some(self.sessions.get(&seat.requester.session)?.seats.get(room)?.sent);
-        let is_comparable = |sent: &Stamp| followed == NO_STATE || sent.incarnation == followed.incarnation;
-        seats.iter().filter_map(sent).filter(is_comparable).max_by_key(|sent| sent.version).unwrap_or(followed)
-    }
-
-    fn enqueue_seats(&mut self, room: &RoomName, op: Op) {
-        let (Op::Refresh { seats } | Op::Restore { seats, .. }) = &op else { return };
-        let purpose = Purpose::Seats { known: self.followed_state(room), sent: self.latest_sent(room, seats) };
+    fn enqueue_seats(&mut self, room: &RoomName, op: Op, sent: Stamp) {
+        let purpose = Purpose::Seats { known: self.followed_state(room), sent };
         self.enqueue(Urgency::Background, RoomTask::new(purpose, room.clone(), op));
     }
 
@@ -216,8 +216,8 @@ impl NodeCore {
             if is_lost {
                 self.rooms.restore(room, sessions, 0);
             } else {
-                let seats = self.rooms.seats(room, sessions);
-                self.rooms.enqueue_seats(room, Op::Refresh { seats });
+                let (seats, sent) = self.rooms.seats(room, sessions);
+                self.rooms.enqueue_seats(room, Op::Refresh { seats }, sent);
             }
         }
     }
