@@ -50,7 +50,7 @@ impl DeliveredIds {
         }
     }
 
-    /// Adds the ids of another record, of at most 8 runs.
+    /// Adds the ids of another record. Beyond 8 runs it forgets the lowest ones.
     pub(super) fn merge(&mut self, other: &Self) {
         let mut runs = [&self.runs[..], &other.runs].concat();
         runs.sort_unstable();

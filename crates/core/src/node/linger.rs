@@ -75,12 +75,13 @@ impl NodeCore {
     pub(super) fn store_lingering(&mut self, now: Instant, client: &ClientId, mut arrived: Lingering) {
         let age = |lingering: &Lingering| (lingering.attachment.accepted_at_us, lingering.seq);
         if let Some(known) = self.directory.lingering.get_mut(client) {
+            let is_newer = age(known) < age(&arrived);
             if known.attachment.session == arrived.attachment.session {
                 known.delivered.merge(&arrived.delivered);
                 known.attachment = known.attachment.max(arrived.attachment);
                 (arrived.delivered, arrived.attachment) = (known.delivered.clone(), known.attachment);
             }
-            if age(known) >= age(&arrived) {
+            if !is_newer {
                 return;
             }
         }

@@ -101,8 +101,8 @@ impl Keys {
     }
 }
 
-/// Returns a key of a set. `None`: it does not fit the algorithm, is not for signatures, is too
-/// short, or is damaged.
+/// Returns a key of a set. `None`: it does not fit the algorithm, is not for signatures, has an
+/// invalid length, or is damaged.
 fn key_of_set(algorithm: Algorithm, jwk: &Jwk) -> Option<DecodingKey> {
     let common = &jwk.common;
     if common.key_algorithm.is_some_and(|named| named != KeyAlgorithm::from(algorithm))
