@@ -40,6 +40,8 @@ pub(super) struct Directory {
     pub(super) sessions: SlotMap<SessionKey, Session>,
     /// Attached sessions, each with a socket.
     attached: HashMap<ClientId, SessionKey>,
+    /// Sessions that were detached, until [`Self::take_detached`].
+    detached: Vec<SessionId>,
     pub(super) lingering: HashMap<ClientId, Lingering>,
     max_lingering: usize,
     /// Clients at other nodes than the ranking names.
@@ -88,14 +90,26 @@ impl Directory {
         let client = session.client_id.clone();
         let key = self.sessions.insert(session);
         self.locations.remove(&client);
-        self.attached.insert(client, key);
+        let former = self.attached.insert(client, key);
+        debug_assert!(former.is_none(), "a client has two attached sessions");
         key
     }
 
     /// Ends a session's hold on its client's id. Returns `false` if it had none.
     pub(super) fn detach(&mut self, session: SessionKey) -> bool {
-        let Some(client) = self.sessions.get(session).map(|session| &session.client_id) else { return false };
-        self.attached.get(client) == Some(&session) && self.attached.remove(client).is_some()
+        let Some(Session { id, client_id, .. }) = self.sessions.get(session) else { return false };
+        let is_attached = self.attached.get(client_id) == Some(&session);
+        if is_attached {
+            self.attached.remove(client_id);
+            self.detached.push(*id);
+        }
+        is_attached
+    }
+
+    /// Takes the sessions that were detached since the last call. Another socket may have resumed
+    /// them.
+    pub(super) fn take_detached(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.detached)
     }
 
     /// Returns the attached session of a client. `None`: it has none here.

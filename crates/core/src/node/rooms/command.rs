@@ -76,7 +76,7 @@ impl NodeCore {
         let (id, client) = (session.id, session.client_id.clone());
         let attachment = (session.accepted_at_us, self.rooms.turn(session.turn));
         let new = || RoomSession::new(client, attachment);
-        let room_session = self.rooms.sessions.entry(id).or_insert_with(new);
+        let room_session = self.rooms.session(id, new);
         room_session.commands.push_back(command);
         if room_session.commands.len() == 1 {
             self.next_command(id);

@@ -75,8 +75,9 @@ impl NodeCore {
             return;
         }
         let (id, rooms) = (&self.settings.id, &mut self.rooms);
+        let is_mesh = rooms.settings.mesh.is_some();
         let new = || RoomSession::from_other_node(client.clone(), (accepted_at_us, first_turn));
-        let room_session = rooms.sessions.entry(session).or_insert_with(new);
+        let room_session = rooms.session(session, new);
         let requester = room_session.requester(session, MessageNumber::NONE, id);
         let read = |state| LocalSeat::read(now, state, requester.clone());
         let mut seats: BTreeMap<_, _> = states.iter().filter_map(read).collect();
@@ -84,7 +85,7 @@ impl NodeCore {
         let former = std::mem::take(&mut room_session.seats);
         for (room, local) in &former {
             // A session that resumed elsewhere from an old state may lack it. The room decides.
-            let may_be_kept = rooms.settings.mesh.is_some() && local.seat.requester.accepted_at_us < accepted_at_us;
+            let may_be_kept = is_mesh && local.seat.requester.accepted_at_us < accepted_at_us;
             if may_be_kept && !seats.contains_key(room) {
                 seats.insert(room.clone(), LocalSeat { sent: NO_STATE, ..local.clone() });
             } else {
@@ -187,7 +188,7 @@ impl NodeCore {
         }
         let attachment = resumed.unwrap_or((accepted_at_us, turn_at_next_node(turn, self.rooms.drops)));
         let new = || RoomSession::from_other_node(client.clone(), attachment);
-        let room_session = self.rooms.sessions.entry(session).or_insert_with(new);
+        let room_session = self.rooms.session(session, new);
         if (room_session.accepted_at_us, room_session.turn) < attachment {
             (room_session.accepted_at_us, room_session.turn) = attachment;
             for local in room_session.seats.values_mut() {

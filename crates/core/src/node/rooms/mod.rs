@@ -98,6 +98,9 @@ const MAX_DATA_BYTES: usize = 64 * 1024;
 pub(super) struct Rooms {
     settings: RoomSettings,
     sessions: BTreeMap<SessionId, RoomSession>,
+    /// Sessions to be checked for their end, with the times from which they wait for that: all
+    /// without a socket here, and new ones. An entry counts if the session has its time.
+    checks: VecDeque<(Instant, SessionId)>,
     local: BTreeMap<RoomName, LocalRoom>,
     /// Rooms with pending work: changes to announce, or requests to the store.
     active: BTreeSet<RoomName>,
@@ -113,10 +116,8 @@ pub(super) struct Rooms {
     probed: Option<RoomName>,
     /// Sessions whose first command waits for lost members or for the broadcast budget.
     held: BTreeMap<SessionId, HeldCommand>,
-    /// Time of the last check for ended sessions.
-    checked_at: Instant,
-    /// The session that was checked last. `None`: there was none.
-    checked_until: Option<SessionId>,
+    /// Time of the last sweep.
+    swept_at: Instant,
     operator_answers: Vec<OperatorAnswer>,
     /// Number of seats that were dropped during their sessions.
     drops: u32,
@@ -162,6 +163,7 @@ impl Rooms {
         Self {
             settings,
             sessions: BTreeMap::new(),
+            checks: VecDeque::new(),
             local: BTreeMap::new(),
             active: BTreeSet::new(),
             active_until: None,
@@ -172,8 +174,7 @@ impl Rooms {
             probe_at: start,
             probed: None,
             held: BTreeMap::new(),
-            checked_at: start,
-            checked_until: None,
+            swept_at: start,
             operator_answers: Vec::new(),
             drops: 0,
             counts: RoomCounts::default(),
@@ -183,6 +184,15 @@ impl Rooms {
     /// Returns `true` if rare sweeps suffice: no room has pending work, and no command is held.
     pub(super) fn is_idle(&self) -> bool {
         self.active.is_empty() && self.held.is_empty()
+    }
+
+    /// Returns a session, which `new` creates if it is unknown.
+    fn session(&mut self, id: SessionId, new: impl FnOnce() -> RoomSession) -> &mut RoomSession {
+        let Self { sessions, checks, swept_at, .. } = self;
+        sessions.entry(id).or_insert_with(|| {
+            checks.push_back((*swept_at, id));
+            RoomSession { checked_from: Some(*swept_at), ..new() }
+        })
     }
 
     /// Returns the turn of a session after this number of attachments and the drops of this node.

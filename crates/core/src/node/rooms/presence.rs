@@ -19,8 +19,10 @@ use super::{Rooms, messages};
 
 /// Maximum seats of one operation. The store needs 1 to 2 ms for it.
 const SEATS_PER_OP: usize = 200;
-/// Interval between two checks of a session for its end.
-const ENDED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Time from the loss of a socket to the check of its session for its end, and between two checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Maximum checks in one sweep: they take 8 ms.
+const CHECKS_PER_SWEEP: usize = 5_000;
 /// Minimum time between two queue positions for one client: shorter than the interval of requests
 /// to the store, whose answers arrive unevenly.
 const MIN_POSITION_INTERVAL: Duration = Duration::from_millis(950);
@@ -55,15 +57,23 @@ impl LocalSeat {
 }
 
 impl Rooms {
-    /// Takes the sessions that are due for the check for ended ones, in turn and at least one.
-    fn take_due_sessions(&mut self, now: Instant) -> Vec<SessionId> {
-        let passed = now.saturating_duration_since(self.checked_at).min(ENDED_CHECK_INTERVAL);
-        let share = self.sessions.len() as u128 * passed.as_millis() / ENDED_CHECK_INTERVAL.as_millis();
-        let count = usize::try_from(share).unwrap_or(usize::MAX).saturating_add(1);
-        let last = self.checked_until.unwrap_or(SessionId([0; 16]));
-        let after = self.sessions.range((Bound::Excluded(last), Bound::Unbounded));
-        let due: Vec<_> = after.chain(self.sessions.range(..=last)).map(|(session, _)| *session).take(count).collect();
-        (self.checked_at, self.checked_until) = (now, due.last().copied());
+    /// Queues the check of a session for its end, unless it is queued.
+    fn queue_check(&mut self, id: SessionId) {
+        let Some(room_session) = self.sessions.get_mut(&id).filter(|it| it.checked_from.is_none()) else { return };
+        room_session.checked_from = Some(self.swept_at);
+        self.checks.push_back((self.swept_at, id));
+    }
+
+    /// Takes the sessions that have waited for their check for 500 ms, at most 5,000.
+    fn take_due_checks(&mut self) -> Vec<SessionId> {
+        let mut due = Vec::new();
+        while due.len() < CHECKS_PER_SWEEP
+            && let Some((from, id)) =
+                self.checks.pop_front_if(|(from, _)| self.swept_at.saturating_duration_since(*from) >= CHECK_INTERVAL)
+        {
+            let queued = self.sessions.get_mut(&id).and_then(|it| it.checked_from.take_if(|it| *it == from));
+            due.extend(queued.map(|_| id));
+        }
         due
     }
 
@@ -363,10 +373,12 @@ impl NodeCore {
 
     /// Drops the seats of sessions that have ended here and cannot be resumed here. The store keeps
     /// a seat for the grace time after the loss of the socket, unless another node has the session.
-    /// A call checks the share of the sessions that is due, so that all are checked within 500 ms.
+    /// A call checks at most 5,000 sessions, each 500 ms after its last check.
     fn drop_ended_sessions(&mut self, now: Instant) {
+        self.rooms.swept_at = now;
+        self.directory.take_detached().into_iter().for_each(|session| self.rooms.queue_check(session));
         let mut ended = Vec::new();
-        for session in self.rooms.take_due_sessions(now) {
+        for session in self.rooms.take_due_checks() {
             let Some(room_session) = self.rooms.sessions.get_mut(&session) else { continue };
             let holder = self.directory.holder(room_session.client.as_str());
             if holder.is_some_and(|(_, holder)| holder.id == session) {
@@ -383,6 +395,8 @@ impl NodeCore {
             let lost = *room_session.socket_lost_at.get_or_insert(now);
             if lingering.is_none() && !room_session.is_busy() {
                 ended.push((session, lost));
+            } else {
+                self.rooms.queue_check(session);
             }
         }
         for (session, lost) in ended {
@@ -444,24 +458,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_are_checked_in_turn_within_the_interval() {
+    fn queued_sessions_are_checked_once_after_the_interval() {
         let start = Instant::now();
-        for (count, step_ms) in [(1, 50), (3, 50), (7, 250), (25, 50), (25, 5_000)] {
-            let mut rooms = Rooms::new(start, RoomSettings::default());
-            for id in 0..count {
-                let room_session = RoomSession::new(ClientId::new("alice").unwrap(), (1, 1));
-                rooms.sessions.insert(SessionId([id; 16]), room_session);
-            }
-            let mut steps = (1..).map(|step| start + Duration::from_millis(step_ms) * step);
-            for _ in 0..3 {
-                let mut checked = BTreeSet::new();
-                for now in steps.by_ref().take(usize::try_from(500 / step_ms).unwrap().max(1)) {
-                    checked.extend(rooms.take_due_sessions(now));
-                }
-                assert_eq!(checked.len(), rooms.sessions.len(), "{count} sessions every {step_ms} ms");
-                // The next one continues behind a session that has ended.
-                rooms.checked_until.map(|last| rooms.sessions.remove(&last));
-            }
+        let mut rooms = Rooms::new(start, RoomSettings::default());
+        let (first, second) = (SessionId([1; 16]), SessionId([2; 16]));
+        for id in [first, second] {
+            rooms.session(id, || RoomSession::new(ClientId::new("alice").unwrap(), (1, 1)));
+            rooms.queue_check(id);
         }
+        // Its entry is void, also if the session is known again.
+        let room_session = rooms.sessions.remove(&first).unwrap();
+        rooms.swept_at = start + Duration::from_millis(499);
+        rooms.session(first, || room_session);
+        assert_eq!(rooms.take_due_checks(), []);
+        rooms.swept_at = start + CHECK_INTERVAL;
+        assert_eq!(rooms.take_due_checks(), [second]);
+        rooms.queue_check(second);
+        rooms.swept_at = start + CHECK_INTERVAL * 2;
+        assert_eq!(rooms.take_due_checks(), [first, second]);
+        assert!(rooms.checks.is_empty());
     }
 }

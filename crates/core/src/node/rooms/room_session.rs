@@ -159,6 +159,8 @@ pub(super) struct RoomSession {
     pub(super) accepted_broadcasts: AcceptedBroadcasts,
     /// Time at which its socket was lost. `None`: the socket is here, or was at the last check.
     pub(super) socket_lost_at: Option<Instant>,
+    /// Time from which it waits for the check for its end. `None`: its socket is here.
+    pub(super) checked_from: Option<Instant>,
 }
 
 impl RoomSession {
@@ -172,6 +174,7 @@ impl RoomSession {
             found: Vec::new(),
             accepted_broadcasts: AcceptedBroadcasts::default(),
             socket_lost_at: None,
+            checked_from: None,
         }
     }
 
