@@ -25,7 +25,7 @@ pub(super) const STATE_RETRY: Duration = Duration::from_secs(2);
 /// Delay before the next request for the state after an outdated answer.
 const STATE_RETRY_SOON: Duration = Duration::from_millis(100);
 /// Maximum rooms that one sweep processes: about 20 ms.
-const ACTIVE_ROOMS_PER_SWEEP: usize = 3_000;
+const ACTIVE_ROOMS_PER_SWEEP: usize = 2_000;
 
 impl NodeCore {
     /// Sends a room's changes to the peer nodes that the result names, in parts of about 48 KiB.
