@@ -225,12 +225,12 @@ impl World {
             self.disconnect_clients();
             let quiet = settled + hold + 40 * SECOND;
             self.pass_until(quiet);
-            for round in 1..4 {
+            for round in 1..=30 {
                 if self.nodes.iter().all(|node| !node.server.alive || node.core.is_quiet()) {
                     break;
                 }
-                // Seats may have expired just now.
-                self.pass_until(quiet + 2 * SECOND * round);
+                // Seats may have expired just now: the entries lack their acknowledgements.
+                self.pass_until(quiet + SECOND / 5 * round);
             }
             self.check_nothing_is_left();
             let looked = self.list_rooms();
