@@ -65,8 +65,15 @@ impl NodeCore {
             self.reject(trunk, arrival.slot, &REPLACED);
         } else if (id, accepted_at_us) == (arrival.id, arrival.accepted_at_us) {
             // The socket is the same, so its edge keeps what it wrote.
+            let contender = self.directory.get_mut(key).and_then(|session| session.contender.take());
+            let client_id = arrival.client_id.clone();
             self.leave(now, key);
             self.admit(now, arrival, None, false);
+            if let Some(contender) = contender
+                && let Some(holder) = self.directory.attached(client_id.as_str())
+            {
+                self.challenge(now, holder, contender.arrival);
+            }
         } else {
             let former = self.supersede(now, key, REPLACED_BY_NEWER);
             self.admit(now, arrival, former, false);

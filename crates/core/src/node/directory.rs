@@ -77,11 +77,12 @@ impl Directory {
         self.sessions.get_mut(session)
     }
 
-    /// Returns `true` if no session changes hands, and all locations are announced.
+    /// Returns `true` if no session changes hands, and all ends and locations are announced.
     pub(super) fn is_settled(&self) -> bool {
         self.pending_resumes.is_empty()
             && self.contended.is_empty()
             && self.superseded.is_empty()
+            && self.detached.is_empty()
             && self.unannounced.is_empty()
     }
 
@@ -106,10 +107,10 @@ impl Directory {
         is_attached
     }
 
-    /// Takes the sessions that were detached since the last call. Another socket may have resumed
+    /// Takes at most `limit` of the sessions that were detached. Another socket may have resumed
     /// them.
-    pub(super) fn take_detached(&mut self) -> Vec<SessionId> {
-        std::mem::take(&mut self.detached)
+    pub(super) fn take_detached(&mut self, limit: usize) -> Vec<SessionId> {
+        self.detached.drain(..limit.min(self.detached.len())).collect()
     }
 
     /// Returns the attached session of a client. `None`: it has none here.
@@ -132,6 +133,11 @@ impl Directory {
     /// Returns `true` if one more session can linger.
     pub(super) fn may_linger(&self) -> bool {
         self.lingering.len() < self.max_lingering
+    }
+
+    /// Returns a session of a client if it lingers.
+    pub(super) fn lingering_session(&self, client: &ClientId, session: SessionId) -> Option<&Lingering> {
+        self.lingering.get(client).filter(|lingering| lingering.attachment.session == session)
     }
 
     /// Returns the clients with a lingering session that `wanted` accepts, sorted.

@@ -19,6 +19,20 @@ fn newcomer_that_waits_for_a_contended_id_can_be_moved() {
 }
 
 #[test]
+fn newcomer_waits_on_when_its_ids_socket_attaches_again() {
+    let mut node = Node::new("a");
+    let (trunk, other, new_trunk) = (node.core.trunk_up(), node.core.trunk_up(), node.core.trunk_up());
+    node.attach(trunk, 0, "anna", 1);
+    node.send_frame(other, &ToNode::Attach(newcomer(0, "anna", 2)));
+    // The edge has lost the first trunk, which this node does not know yet.
+    let same = Attach { state: Some(b"admitted"), ..newcomer(0, "anna", 1) };
+    node.send_frame(new_trunk, &ToNode::Attach(same));
+    assert_eq!((node.core.sessions(), node.take_output(other).rejected), (1, vec![]));
+    node.send_frame(new_trunk, &ToNode::Alive { slot: 0 });
+    assert_eq!(node.take_output(other).rejected, [(0, 409)]);
+}
+
+#[test]
 fn frames_that_cross_a_close_get_their_outcomes() {
     let mut node = Node::new("a");
     let (trunk, other) = (node.core.trunk_up(), node.core.trunk_up());

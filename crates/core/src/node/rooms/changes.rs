@@ -145,7 +145,7 @@ impl NodeCore {
         }
     }
 
-    /// Does the pending work of rooms that are not idle: at most 3,000 in one sweep. The next sweep
+    /// Does the pending work of rooms that are not idle: at most 2,000 in one sweep. The next sweep
     /// continues after the last one.
     pub(super) fn process_active_rooms(&mut self, now: Instant) {
         let behind = self.rooms.active_until.take().map_or(Bound::Unbounded, Bound::Excluded);

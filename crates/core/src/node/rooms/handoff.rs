@@ -181,8 +181,7 @@ impl NodeCore {
     ) {
         let holder = self.directory.holder(client.as_str()).filter(|(_, holder)| holder.id == session);
         let resumed = holder.map(|(_, holder)| (holder.accepted_at_us, self.rooms.turn(holder.turn)));
-        let lingers =
-            self.directory.lingering.get(client).is_some_and(|lingering| lingering.attachment.session == session);
+        let lingers = self.directory.lingering_session(client, session).is_some();
         if resumed.is_none() && !lingers {
             return;
         }
@@ -222,7 +221,10 @@ impl NodeCore {
         match resumed {
             Some(_) => self.send_state(session),
             // The session may have been handed on before its seats arrived.
-            None => self.send_home(now, client),
+            None => {
+                self.record_loss(now, session);
+                self.send_home(now, client);
+            }
         }
     }
 }

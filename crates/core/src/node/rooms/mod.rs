@@ -181,9 +181,10 @@ impl Rooms {
         }
     }
 
-    /// Returns `true` if rare sweeps suffice: no room has pending work, and no command is held.
+    /// Returns `true` if rare sweeps suffice: no room has pending work, no command is held, and no
+    /// check of a session is overdue.
     pub(super) fn is_idle(&self) -> bool {
-        self.active.is_empty() && self.held.is_empty()
+        self.active.is_empty() && self.held.is_empty() && !self.is_check_due()
     }
 
     /// Returns a session, which `new` creates if it is unknown.

@@ -64,12 +64,17 @@ impl Rooms {
         self.checks.push_back((self.swept_at, id));
     }
 
-    /// Takes the sessions that have waited for their check for 500 ms, at most 5,000.
+    /// Returns `true` if a session has waited for its check for 500 ms at the last sweep.
+    pub(super) fn is_check_due(&self) -> bool {
+        self.checks.front().is_some_and(|(from, _)| self.swept_at.saturating_duration_since(*from) >= CHECK_INTERVAL)
+    }
+
+    /// Takes the sessions that have waited for their check for 500 ms, at most 5,000 in one call.
     fn take_due_checks(&mut self) -> Vec<SessionId> {
         let mut due = Vec::new();
         while due.len() < CHECKS_PER_SWEEP
-            && let Some((from, id)) =
-                self.checks.pop_front_if(|(from, _)| self.swept_at.saturating_duration_since(*from) >= CHECK_INTERVAL)
+            && self.is_check_due()
+            && let Some((from, id)) = self.checks.pop_front()
         {
             let queued = self.sessions.get_mut(&id).and_then(|it| it.checked_from.take_if(|it| *it == from));
             due.extend(queued.map(|_| id));
@@ -373,30 +378,22 @@ impl NodeCore {
 
     /// Drops the seats of sessions that have ended here and cannot be resumed here. The store keeps
     /// a seat for the grace time after the loss of the socket, unless another node has the session.
-    /// A call checks at most 5,000 sessions, each 500 ms after its last check.
+    /// A call checks at most 5,000 sessions, each about 500 ms after its last check.
     fn drop_ended_sessions(&mut self, now: Instant) {
         self.rooms.swept_at = now;
-        self.directory.take_detached().into_iter().for_each(|session| self.rooms.queue_check(session));
+        for session in self.directory.take_detached(CHECKS_PER_SWEEP) {
+            self.record_loss(now, session);
+            self.rooms.queue_check(session);
+        }
         let mut ended = Vec::new();
         for session in self.rooms.take_due_checks() {
-            let Some(room_session) = self.rooms.sessions.get_mut(&session) else { continue };
-            let holder = self.directory.holder(room_session.client.as_str());
-            if holder.is_some_and(|(_, holder)| holder.id == session) {
-                room_session.socket_lost_at = None;
-                continue;
-            }
-            let lingering = self.directory.lingering.get(&room_session.client);
-            let lingering = lingering.filter(|lingering| lingering.attachment.session == session);
-            if let Some(lost) = lingering.and_then(|lingering| lingering.lost(self.settings.resume)) {
-                // This must be exact: a resume time equal to the grace time leaves no rest. The
-                // store ends a seat with time left only when another operation touches the room.
-                room_session.socket_lost_at = Some(lost);
-            }
-            let lost = *room_session.socket_lost_at.get_or_insert(now);
-            if lingering.is_none() && !room_session.is_busy() {
-                ended.push((session, lost));
-            } else {
+            let Some(lost) = self.record_loss(now, session) else { continue };
+            let Some(room_session) = self.rooms.sessions.get(&session) else { continue };
+            let lingers = self.directory.lingering_session(&room_session.client, session).is_some();
+            if lingers || room_session.is_busy() {
                 self.rooms.queue_check(session);
+            } else {
+                ended.push((session, lost));
             }
         }
         for (session, lost) in ended {
@@ -410,6 +407,24 @@ impl NodeCore {
                 self.rooms.enqueue(Urgency::Background, task);
             }
         }
+    }
+
+    /// Records when a session lost its socket, and returns that time. `None`: it has its socket, or
+    /// no seats or commands here.
+    pub(super) fn record_loss(&mut self, now: Instant, session: SessionId) -> Option<Instant> {
+        let room_session = self.rooms.sessions.get_mut(&session)?;
+        let holder = self.directory.holder(room_session.client.as_str());
+        if holder.is_some_and(|(_, holder)| holder.id == session) {
+            room_session.socket_lost_at = None;
+            return None;
+        }
+        let lingering = self.directory.lingering_session(&room_session.client, session);
+        if let Some(lost) = lingering.and_then(|lingering| lingering.lost(self.settings.resume)) {
+            // This must be exact: a resume time equal to the grace time leaves no rest. The store
+            // ends a seat with time left only when another operation touches the room.
+            room_session.socket_lost_at = Some(lost);
+        }
+        Some(*room_session.socket_lost_at.get_or_insert(now))
     }
 
     /// Claims a joined seat again if this node has dropped it since it sent the join, of this turn.
