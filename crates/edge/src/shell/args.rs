@@ -17,54 +17,56 @@ use crate::identity::IdentityArgs;
 use signaling_core::edge::{Rate, RateLimits, Settings};
 use signaling_core::rate_class::{ClassRates, Rates};
 
-/// Bytes/s of one client if `--message-rate` has no byte rate: more than its largest messages need,
-/// and so few that hundreds of clients do not fill a network interface.
+/// Bytes/s of one client if `--message-rate` has no byte rate: one message of the largest possible
+/// size each second. 100 clients at this rate send 0.84 Gbit/s.
 const BYTE_RATE: u32 = 1_048_576;
 /// Seconds of its message rate that a client may send at once. An application sends its offers and
 /// candidates to a whole room when it starts.
 const MESSAGE_BURST_S: u32 = 5;
 /// Seconds of its byte rate that a client may send at once: 4 MiB at the default rate.
 const BYTE_BURST_S: u32 = 4;
-/// Pings of one client: many times the rate of an SDK, with a burst for pages that wake up.
+/// Pings/s of one client: many times the rate of an SDK, with a burst for pages that wake up.
 const PINGS: Rate = Rate { per_second: 10, burst: 100 };
 
 const LISTENERS: &str = "Listeners";
 
-/// Listener for clients, and their limits.
+/// Flags of the listener for clients, and of their limits. The fields' comments are the help texts:
+/// 429 in them is an HTTP status, and bytes of a rate include 64 for each message.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Clients and limits")]
 pub struct EdgeArgs {
-    /// Source of a client's address: socket, or x-forwarded-for:RANGES or proxy-v2:RANGES with the
-    /// networks of trusted proxies, such as proxy-v2:10.0.0.0/8,fd00::/8
+    /// Source of a client's address: socket, or for connections of trusted proxies
+    /// x-forwarded-for:RANGES or proxy-v2:RANGES with their networks, such as
+    /// proxy-v2:10.0.0.0/8,fd00::/8
     #[arg(long, env = "SIGNALING_CLIENT_ADDRESS", value_name = "SOURCE", default_value = "socket", help_heading = LISTENERS)]
     pub client_address: ClientAddresses,
 
     /// File with the certificate chain for clients, PEM; without it clients connect without TLS.
-    /// Reloaded when it changes
+    /// Reloaded when it changes, if usable
     #[arg(long, env = "SIGNALING_TLS_CERT", value_name = "PATH", requires = "tls_key", help_heading = LISTENERS)]
     pub tls_cert: Option<PathBuf>,
 
-    /// File with the certificate's private key, PEM. Reloaded when it changes
+    /// File with the certificate's private key, PEM. Reloaded when it changes, if usable
     #[arg(long, env = "SIGNALING_TLS_KEY", value_name = "PATH", requires = "tls_cert", help_heading = LISTENERS)]
     pub tls_key: Option<PathBuf>,
 
-    /// Maximum client sockets, or what open files allow; one more is refused
+    /// Maximum client sockets, if open files allow as many; one more gets 429
     #[arg(long, env = "SIGNALING_MAX_SOCKETS", value_name = "N", default_value_t = 1_000_000,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub max_sockets: usize,
 
-    /// Maximum client sockets of one address or IPv6 /64 network (0 for no limit). Its other
-    /// connections count too, but 8 are always accepted; one more closes the oldest
+    /// Maximum client sockets of one address or IPv6 /64 (0 for no limit); one more gets 429. Its
+    /// other connections have the rest, at least 8; one more closes the oldest
     #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N", default_value_t = 0)]
     pub max_per_address: usize,
 
-    /// Maximum new clients per second after token checks; one more is refused
+    /// Maximum new clients/s after token checks (1 to 1,000,000); more get 429
     #[arg(long, env = "SIGNALING_ACCEPT_RATE", value_name = "N", default_value_t = 2_000,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub accept_rate: u32,
 
-    /// Maximum requests for a client socket per second of one address or IPv6 /64 network, before
-    /// token checks (0 for no limit); one more is refused
+    /// Maximum requests for a client socket per second of one address or IPv6 /64, before token
+    /// checks (up to 1,000,000; 0 for no limit); one more gets 429
     #[arg(long, env = "SIGNALING_ACCEPT_RATE_PER_ADDRESS", value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub accept_rate_per_address: u32,
@@ -81,13 +83,13 @@ pub struct EdgeArgs {
           value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub handshake_ms: u64,
 
-    /// Messages, or MESSAGES/BYTES, per second of one client (0 for no limit; BYTES 1048576 if left
-    /// out). Allows 5 s of messages and 4 s of bytes at once
+    /// MESSAGES[/BYTES] per second of one client (0 for no limit; BYTES 1048576 if left out); more
+    /// are refused or delayed. Bursts: 5 s of messages, 4 s of bytes
     #[arg(long, env = "SIGNALING_MESSAGE_RATE", value_name = "RATES", default_value = "200/1048576")]
     pub message_rate: Rates,
 
-    /// Rates of clients whose token has a `rate_class`: NAME=MESSAGES[/BYTES] per second (0 for no
-    /// limit, BYTES of --message-rate if left out), separated by commas
+    /// Rates of a client by its token's `rate_class`: NAME=MESSAGES[/BYTES] per second, separated
+    /// by commas (0 for no limit); --message-rate applies if the class or BYTES is left out
     #[arg(long, env = "SIGNALING_RATE_CLASSES", value_name = "CLASSES", value_delimiter = ',')]
     pub rate_classes: Vec<ClassRates>,
 
@@ -101,11 +103,11 @@ pub struct EdgeArgs {
     #[arg(long, env = "SIGNALING_DIALECTS", value_name = "NAMES", value_delimiter = ',')]
     pub dialects: Vec<Dialect>,
 
-    /// Keys that PeerJS clients may use, separated by commas, or any for all
+    /// Keys that PeerJS clients may use, separated by commas, or `any` for all
     #[arg(long, env = "SIGNALING_PEERJS_KEYS", value_name = "KEYS", default_value = "peerjs")]
     pub peerjs_keys: Keys,
 
-    /// Maximum players of one Pixel Streaming streamer (0: 10,000, with its SFUs)
+    /// Maximum players of one Pixel Streaming streamer (0: 10,000 including SFUs)
     #[arg(long, env = "SIGNALING_PIXELSTREAMING_MAX_PLAYERS", value_name = "PLAYERS", default_value_t = 0)]
     pub pixelstreaming_max_players: u32,
 
@@ -120,8 +122,9 @@ impl EdgeArgs {
     /// has no limit of connections and no read delay. The caller sets them.
     ///
     /// # Errors
-    /// Names the flag with an unusable file or origin. Names `flag` if other hosts can connect
-    /// without tokens or `--allow-anonymous`.
+    /// Names `--tls-cert` for an unusable certificate or key. The text has the path of an
+    /// unreadable file. Names the flag of an invalid origin, or of an unusable file of token keys.
+    /// Names `flag` if other hosts can connect without tokens or `--allow-anonymous`.
     pub fn check(
         self,
         common: &Common,
