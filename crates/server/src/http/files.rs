@@ -24,26 +24,27 @@ pub const SVG: &str = "image/svg+xml";
 /// A file built into the binary.
 #[derive(Debug, Clone, Copy)]
 pub struct File {
-    /// Path of the file's URL.
+    /// Path of the file's URL, as a route of the router: it starts with `/`.
     pub path: &'static str,
-    /// Content type, such as [`HTML`].
+    /// Value of the `Content-Type` header, such as [`HTML`].
     pub kind: &'static str,
     /// Content, in UTF-8.
     pub text: &'static str,
 }
 
-/// Pages that may use a file, by the headers of its answer.
+/// Pages that may read a file, by the headers of its answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Audience {
-    /// Pages of any origin.
+    /// Pages of any origin: the answer allows it by CORS.
     Anyone,
-    /// Pages of the same origin, with this content security policy.
+    /// Pages of the file's origin. The text is the file's `Content-Security-Policy`. A page sends
+    /// no referrer.
     ThisOrigin(&'static str),
 }
 
-/// Lists files of a folder, which is relative to the source file of the call, each with its path
-/// and its kind (`HTML`, `CSS`, `SCRIPT`, `SVG`):
-/// `built_in_files!["../web/": "/" HTML "index.html"]`.
+/// Reads files of a folder at compile time into a `&'static [File]`. The folder is relative to the
+/// source file of the call. Each file has a path, a kind and its name in the folder:
+/// `built_in_files!["../web/": "/" HTML "index.html"]`. A kind is `HTML`, `CSS`, `SCRIPT` or `SVG`.
 #[macro_export]
 macro_rules! built_in_files {
     ($folder:literal: $($path:literal $kind:ident $file:literal),* $(,)?) => {
@@ -55,8 +56,11 @@ macro_rules! built_in_files {
     };
 }
 
-/// Adds a `GET` route per file to a router. An unchanged file is answered 304, by its `ETag`.
-/// Panics if a path has such a route already.
+/// Adds a `GET` route per file to a router. Caches must revalidate a file before each use. A
+/// request whose `If-None-Match` has the file's `ETag` gets 304.
+///
+/// # Panics
+/// If a path does not start with `/`, or has a `GET` route already.
 pub fn serve(router: Router, files: &'static [File], audience: Audience) -> Router {
     files.iter().fold(router, |router, file| {
         let tag = tag(file.text);
@@ -85,13 +89,14 @@ fn answer(file: &File, audience: Audience, tag: &HeaderValue, request: &HeaderMa
     response
 }
 
-/// A compressing proxy may have made the tag weak.
+/// Returns `true` if a list of known tags has this tag. A compressing proxy may have made it weak.
 fn lists(known: &HeaderValue, tag: &HeaderValue) -> bool {
     let tag = tag.to_str().unwrap_or_default();
     let known = known.to_str().unwrap_or_default();
     known.split(',').any(|one| one.trim().trim_start_matches("W/") == tag)
 }
 
+/// Returns the `ETag` of a text: its hash.
 fn tag(text: &str) -> HeaderValue {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
