@@ -17,14 +17,18 @@ use super::{Trunk, TrunkCloseReason};
 use crate::FlushSignal;
 use crate::clock::ticks;
 
+/// Interval of keep-alive checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum time to write the close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Serves a trunk until it ends, and counts and returns the reason. `early` are bytes read after
-/// the head of the upgrade. `on_frames` handles a batch of uplink frames; its error ends the trunk
-/// as [`TrunkCloseReason::ProtocolError`]. `signal` requests a call of `next_batch`, which returns
-/// downlink frames to write, possibly none, or `None` to close the trunk within 100 ms.
+/// Serves a trunk on an upgraded stream until it ends, and returns the reason, which it counts in
+/// the metrics. `early` are bytes read after the head of the upgrade.
+///
+/// `on_frames` handles a batch of uplink frames. Its error ends the trunk as
+/// [`TrunkCloseReason::ProtocolError`]. `signal` requests a call of `next_batch`, which returns
+/// downlink frames to write. An empty batch writes nothing. `None` closes the trunk within 100 ms,
+/// as [`TrunkCloseReason::ClosedLocally`].
 pub async fn serve(
     stream: TcpStream,
     early: &[u8],
@@ -95,7 +99,8 @@ async fn close(trunk: &mut Trunk<TaskStream>) {
     let _ = timeout(CLOSE_TIMEOUT, closing).await;
 }
 
-/// A socket that one task waits for. Its reads and writes return `WouldBlock` instead of waiting.
+/// A socket whose [`Read`] and [`Write`] return `WouldBlock` instead of waiting. The one task that
+/// owns it waits by `readable` and `writable` of the field.
 pub struct TaskStream(pub TcpStream);
 
 impl Read for TaskStream {
