@@ -1,4 +1,4 @@
-//! Batches of other nodes: the parser, and a node that receives them.
+//! Fuzz target for batches of other nodes: the parser, and a node that receives them.
 
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -9,11 +9,11 @@ use signaling_wire::lane::{BatchReader, Opening};
 use signaling_wire::{ExchangeNumber, Incarnation};
 
 /// Parses any bytes as a batch, and passes them to a node as a batch and as the body of a lane. The
-/// node then runs 60 s of sweeps.
+/// node then sweeps 60 times, at intervals of 1 s. Invalid bytes do not fail.
 ///
 /// # Panics
-/// If a parsed item has no bytes or is written in more of them. If the node refuses a second copy
-/// of an accepted batch. Bytes that are no batch are no fault.
+/// If the code under test panics. If the parser takes an item of no bytes, or an item's encoding is
+/// longer than its parsed bytes. If the node refuses a second copy of an accepted batch.
 pub fn batches(data: &[u8]) {
     let mut bytes = data;
     if forward::open(&mut bytes).is_ok() {
@@ -40,8 +40,8 @@ pub fn batches(data: &[u8]) {
     (0..60).for_each(|second| node.sweep(now + Duration::from_secs(second)));
 }
 
-/// Returns the settings of a node for a fuzz target, with small hold limits. At `now` its time of
-/// day is a fixed one.
+/// Returns the settings of a node for a fuzz target. It holds at most 64 KiB of messages, and
+/// 16 KiB for one recipient. Its time at `now` is 1,700,000,000 s since 1970.
 pub(crate) fn settings(id: NodeId, now: Instant, rooms: RoomSettings) -> Settings {
     let epoch = (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
     let hold_limits = HoldLimits { bytes: 64 * 1024, bytes_per_recipient: 16 * 1024 };
