@@ -12,7 +12,7 @@ const TOO_MANY: u16 = 429;
 /// Reason for the end of a connection, or for a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// The socket was closed, or ended.
+    /// The server closed the socket, or the connection was lost.
     Closed {
         /// WebSocket close code; PROTOCOL.md lists the codes of the mesh. 1005: the close frame has
         /// no code. 1006: the socket ended without a close frame.
@@ -36,7 +36,7 @@ pub enum Ending {
 pub enum Fault {
     /// No connection to the address, no TLS, or no valid HTTP answer.
     Unreachable,
-    /// No `welcome` came within 10 s.
+    /// No `welcome` came within 10 s of the start of the attempt, which follows the token.
     NoWelcome,
     /// Nothing came within 5 s of a `ping`.
     Silent,
@@ -74,7 +74,8 @@ impl Ending {
         }
     }
 
-    /// Returns whether and when the client connects again.
+    /// Returns whether and when the client connects again, unless [`Self::rejects_token`] returns
+    /// `true`. Then `Core` decides: it connects again if another token may help.
     pub(crate) fn advice(&self) -> Advice {
         match self {
             Self::Closed { code, .. } => CloseCode(*code).advice(),
@@ -85,8 +86,9 @@ impl Ending {
     }
 }
 
-/// Returns the wait before the next attempt: the server's hint (at most 1 h), else the part
-/// `random` of `max_wait`. After a policy violation it is at least 30 s.
+/// Returns the wait before the next attempt, in milliseconds: the server's `hint`, at most 1 h.
+/// Without a hint it is `max_wait` times `random`, a number from 0 to below 1. For
+/// [`Advice::ComeBackLater`], after a policy violation, it is at least 30 s.
 pub(crate) fn delay(max_wait: Ms, random: f64, hint: Option<Ms>, advice: Advice) -> Ms {
     // `max_wait` is 30,000 at most, and `random` below 1.
     let delay = hint.map_or((max_wait as f64 * random) as Ms, |hint| hint.min(MAX_HINT));
