@@ -3,7 +3,8 @@
 //!
 //! [`NodeCore`](super::NodeCore) adds messages and routes them. A message leaves its outbound queue
 //! with its outcome, when it is overdue, or when its sender's session is handed off. It leaves a
-//! hold queue when it goes to its recipient or another node, expires, or has its outcome.
+//! hold queue when it goes to its recipient or another node, expires, or has its outcome. It also
+//! leaves it when the sender's node redirects the outbound queue.
 
 use std::time::Instant;
 
@@ -27,8 +28,9 @@ pub(super) struct Custody {
     /// Random number of this process. It is combined with each queue's key into the queue's id, so
     /// that outcomes for an earlier process find no queue.
     id_salt: u64,
-    /// `true` if clients attached, detached or moved, or a queue waits for the confirms of a former
-    /// socket's edge. The next sweep routes all queues again and resets it.
+    /// `true` if a route may have changed: a client attached here or detached, its location at
+    /// another node changed, or a queue waits for the confirms of a former socket's edge. The next
+    /// sweep resets it and routes all queues again.
     pub(super) routes_dirty: bool,
 }
 
@@ -47,7 +49,7 @@ impl Custody {
         self.queues.is_empty() && self.holds.bytes() == 0
     }
 
-    /// Returns the queue's id for other nodes.
+    /// Returns the id of the queue in envelopes, outcomes and held messages.
     pub(super) fn id(&self, queue: QueueKey) -> QueueId {
         QueueId(queue.data().as_ffi() ^ self.id_salt)
     }
@@ -94,7 +96,8 @@ impl Custody {
     }
 
     /// Records that a queue's destination holds messages, or lacks room for them. The first such
-    /// report delays the retransmission. Ignores an unknown queue.
+    /// report delays the retransmission. Later ones have no effect until the oldest message ends or
+    /// the destination changes. Ignores an unknown queue.
     pub(super) fn mark_held(&mut self, now: Instant, id: QueueId) {
         if let Some(queue) = self.key(id).and_then(|key| self.queues.get_mut(key)) {
             queue.on_held(now);
