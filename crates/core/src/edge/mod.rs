@@ -81,8 +81,8 @@ pub struct Settings {
     /// messages of other clients wait at their nodes.
     pub max_output_bytes: usize,
     /// Time in which a socket takes none of its pending output, after which it is closed. The
-    /// longer of this and the hold time limits two more times: until output of one moment is
-    /// written, and until a reliable client sends `received` for a message.
+    /// longer of this and the hold time limits two more times: until the output that one write left
+    /// pending is written, and from writing a message to a reliable client until its `received`.
     pub write_timeout: Duration,
     /// Silence of a client after which it is pinged.
     pub heartbeat: Duration,
@@ -90,14 +90,16 @@ pub struct Settings {
     /// closed.
     pub heartbeat_answer: Duration,
     /// Time without a new `received` while a message written to a reliable client lacks one, after
-    /// which the socket is closed. 25 times the advised time (200 ms) suffices for slow networks,
-    /// and is short for senders that wait for an `ack`.
+    /// which the socket is closed. Clients send `received` within 200 ms. The default of 5 s is 25
+    /// times as long: enough for slow networks, and short for senders that wait for an `ack`.
     pub receipt_timeout: Duration,
-    /// Hold time until a node has sent its own.
+    /// Hold time of a session until a node has sent its own: the maximum time that a message of the
+    /// client waits for its delivery.
     pub hold_until_told: Duration,
     /// Maximum rates of one client.
     pub rates: RateLimits,
-    /// Maximum rates of one client, by its token's rate class. Other classes have `rates`.
+    /// Maximum rates of one client, by its token's rate class. Clients without a class, or with
+    /// another one, have `rates`.
     pub rate_classes: BTreeMap<RateClass, RateLimits>,
     /// Maximum bytes kept for all clients: messages without an outcome, unwritten output, known
     /// senders, state of translators. Above it, sockets with the most unwritten output close; above
@@ -106,7 +108,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the defaults, with room for messages of this size in bytes.
+    /// Returns the defaults, with larger buffers of a client if messages of this size, in bytes,
+    /// need them.
     pub fn for_messages_of(max_message_bytes: usize) -> Self {
         let defaults = Self::default();
         // A client that is not read cannot send `received`, so two messages must fit.
@@ -154,7 +157,8 @@ pub struct Refusal {
 /// Work for the shell.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The session is detached. Attach it to a node, now or later. A new client can be refused.
+    /// The session is detached. Attach it to a node by [`EdgeCore::attach`], now or later. A client
+    /// that waits for admission can be refused instead, by [`EdgeCore::refuse`].
     AssignNode(ClientKey),
     /// Answer the client's upgrade request, then call [`EdgeCore::socket_opened`]. Its output holds
     /// the welcome.
@@ -164,29 +168,30 @@ pub enum Effect {
     /// Write these bytes, which end in a close frame of this code, and close the socket. The client
     /// has no further output.
     Close(ClientKey, CloseCode, Vec<u8>),
-    /// Read the socket again.
+    /// Read the socket again, after [`Reading::Paused`].
     Read(ClientKey),
     /// Verify a new token, then call [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`].
     Verify(ClientKey, PresentedToken),
-    /// Call [`EdgeCore::kick`] with a time of at most [`KickList::latest_believable`]. Ignore a
-    /// later kick that is not `at_once`.
+    /// Call [`EdgeCore::kick`]. If the kick's time is after [`KickList::latest_believable`], use
+    /// that time if it is `at_once`, else ignore it.
     Kick(Kick),
 }
 
 /// Events since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Messages taken from clients for nodes.
+    /// Messages of clients, or of their translators, that were sent to nodes or kept for them.
     pub ups: u64,
     /// Messages of other clients that were queued for clients.
     pub downs: u64,
-    /// Duplicates that were dropped.
+    /// Messages of other clients that were dropped as duplicates.
     pub duplicates: u64,
-    /// Messages that were not written: skipped, no room, or a sequence gap. It includes
+    /// Messages of other clients that were not written: an earlier one of the sender is missing, a
+    /// later one was handled before, the message has expired, or there is no room. Includes
     /// `full_outputs` and `full_dedups`.
     pub sequence_gaps: u64,
-    /// Messages that were not written because the recipient's output was half full, or too many
-    /// messages had no `received`.
+    /// Messages that were not written because the recipient's output was half full, or 4,096
+    /// messages to it had no `received`.
     pub full_outputs: u64,
     /// Messages that were not written because the recipient's deduplicator was full, or memory
     /// scarce.
@@ -214,9 +219,9 @@ pub struct Counts {
 /// Gauges of the last sweep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
-    /// Sessions that are detached or being released, clients without an admission included.
+    /// Sessions that are detached or being released, including clients that wait for admission.
     pub unattached: usize,
-    /// Clients that are not read: see [`Counts::read_pauses`].
+    /// Clients that are not read. [`Counts::read_pauses`] names the reasons.
     pub read_paused: usize,
     /// Open sockets of dialects' clients, in the order of [`Dialect::ALL`].
     pub dialect_sockets: [usize; Dialect::ALL.len()],
@@ -289,7 +294,8 @@ impl EdgeCore {
         batch
     }
 
-    /// Takes the clients with new output since the last call.
+    /// Takes the clients with new output since the last call, each once. A client that is gone
+    /// since then has no output.
     pub fn take_clients_with_output(&mut self) -> Vec<ClientKey> {
         let clients = std::mem::take(&mut self.clients_with_output);
         for &client in &clients {
@@ -309,8 +315,8 @@ impl EdgeCore {
         }
     }
 
-    /// Returns the attached sessions, each with its hash and its link. Sessions that are being
-    /// released are not attached.
+    /// Returns the attached sessions, each with the hash that determines its node, and its link.
+    /// Sessions that are being released are not attached.
     pub fn attached(&self) -> impl Iterator<Item = (ClientKey, KeyHash, LinkKey)> {
         self.sessions.iter().filter_map(|(key, session)| Some((key, session.key, session.uplink()?.0)))
     }
@@ -321,8 +327,8 @@ impl EdgeCore {
         self.links.get(link).map_or(0, |link| link.client_by_slot.len())
     }
 
-    /// Returns the hash of an attached session and its link. `None`: it is detached or being
-    /// released.
+    /// Returns the hash that determines the node of an attached session, and its link. `None`: it
+    /// is detached, being released or gone.
     pub fn attachment(&self, client: ClientKey) -> Option<(KeyHash, LinkKey)> {
         let session = self.sessions.get(client)?;
         Some((session.key, session.uplink()?.0))
@@ -373,8 +379,8 @@ impl EdgeCore {
         self.figures
     }
 
-    /// Returns the latencies of messages with the outcome `Done`, room requests included, from
-    /// their receipt by this edge to the outcome.
+    /// Returns the latencies of messages that were delivered, and of room requests that were
+    /// carried out: the time from their receipt by this edge to their outcome.
     pub fn delays(&self) -> &LatencyHistogram {
         &self.latency
     }
@@ -383,9 +389,10 @@ impl EdgeCore {
 /// Urgency of the next batch of a trunk, local link or lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlushUrgency {
-    /// There is nothing to send.
+    /// There is nothing to send, or nothing can be sent now.
     Idle,
-    /// Only confirms, outcomes or notes are queued. They wait up to the flush delay.
+    /// Only frames that can wait for the flush delay are queued: confirms, outcomes, and notes
+    /// between nodes.
     Delayed,
     /// Other frames are queued, or the connection needs the shell for another reason.
     Immediate,
