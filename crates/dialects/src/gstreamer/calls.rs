@@ -1,8 +1,9 @@
 //! Sessions between two peers: signals between their translators. The parent module passes signals
-//! of the mesh, `client` messages of the client.
+//! of the mesh to [`GStreamer::deliver`]. `client` calls this module for messages of the client.
+//! `room` and the parent module end sessions without a partner or an answer.
 //!
-//! The sender of a signal is its name in the mesh, never a field. The asker of a session chooses
-//! its id. The asked peer decides the roles, and answers before it sends a message of the session.
+//! The mesh names the sender of a signal, so no field does. The asker of a session chooses its id.
+//! The asked peer decides the roles, and answers before it sends a message of the session.
 //!
 //! | `data` | meaning |
 //! |---|---|
@@ -32,21 +33,24 @@ use uuid::Uuid;
 const HOLD_MS: u64 = 10_000;
 
 impl GStreamer {
-    /// Returns the `details` of an error, as [`Self::no_roles`] and [`Self::too_many_sessions`] do.
+    /// Returns the `details` of the error for a peer that is absent or not reached.
     pub(super) fn not_found(peer: impl fmt::Display) -> String {
         format!("Peer with ID '{peer}' not found")
     }
 
+    /// Returns the `details` of the error for two peers whose roles allow no session.
     pub(super) fn no_roles((asker, asker_roles): (Uuid, &[Role]), (asked, asked_roles): (Uuid, &[Role])) -> String {
         let ends = format!("id {asker} roles {asker_roles:?}, id {asked} roles {asked_roles:?}");
         format!("Missing a producer or a consumer: {ends}")
     }
 
+    /// Returns the `details` of the error for a peer that has 256 sessions, the maximum.
     pub(super) fn too_many_sessions(peer: Uuid) -> String {
         format!("Peer {peer} has too many sessions")
     }
 
-    /// Returns an open session and its id, by that in a client message. Without one it is ignored.
+    /// Returns the open session with this id, which is text of a client message. Without such a
+    /// session the message is to be ignored.
     pub(super) fn open_session(&self, id: &str) -> Result<(Uuid, Session), Refusal> {
         let open =
             |id: Uuid| self.sessions.by_id.get(&id).filter(|session| session.is_open()).map(|session| (id, *session));
@@ -55,7 +59,7 @@ impl GStreamer {
     }
 
     /// Asks a peer for a session. `offer`: JSON of the client's SDP offer, or `null`. The client
-    /// gets an error if the peer is not reached, or does not answer in 30 s.
+    /// gets an error if the peer is not reached, refuses, or does not answer in 30 s.
     pub(super) fn ask(&mut self, now: Instant, peer: Uuid, offer: &str, out: &mut Out) {
         let id = session_id(self.secret, self.asked_sessions);
         self.asked_sessions += 1;
@@ -84,7 +88,8 @@ impl GStreamer {
         id
     }
 
-    /// Handles a signal of another translator. Fails if it has no effect on the client.
+    /// Handles a signal of another translator. Fails if it is invalid, or of no session that the
+    /// client has now. A request for a session that is answered `no` is not a failure.
     pub(super) fn deliver(&mut self, from: &str, data: &RawValue, out: &mut Out) -> Result<(), IgnoredReason> {
         let from = name::uuid(Dialect::GStreamer, from).ok_or(IgnoredReason::Foreign)?;
         let message = Object::parse(data.get().as_bytes()).ok_or(IgnoredReason::Foreign)?;
@@ -115,7 +120,7 @@ impl GStreamer {
         }
     }
 
-    /// Returns a session with this peer.
+    /// Returns the session with this id. `None`: it is gone, or with another peer.
     fn session_of(&self, partner: Uuid, id: Uuid) -> Option<Session> {
         self.sessions.by_id.get(&id).filter(|session| session.partner == partner).copied()
     }
@@ -152,7 +157,8 @@ impl GStreamer {
         Ok(())
     }
 
-    /// Opens a session that the client has asked for. `offer`: the other peer is the consumer.
+    /// Opens a session that the client has asked for. With an `offer`, also `null`, the other peer
+    /// is the consumer. `None`: it is the producer. Fails if the client does not wait for it.
     fn started(&mut self, from: Uuid, id: Uuid, offer: Option<&RawValue>, out: &mut Out) -> Result<(), IgnoredReason> {
         let part = if offer.is_some() { Part::Producer } else { Part::Consumer };
         if !self.sessions.open(id, from, part) {
