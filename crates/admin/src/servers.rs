@@ -32,25 +32,26 @@ impl ViewName {
     }
 }
 
-/// `GET /admin/server`: the asked server, of release `version`. Of the other role: 0 or empty.
+/// `GET /admin/server`: the asked server, of release `version`. Fields of the other role are 0 or
+/// empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
     pub id: String,
     pub role: Role,
     pub version: String,
-    /// Reason why it is not ready; `None`: it is ready.
+    /// Reason why it is not ready, as text; `None`: it is ready.
     pub obstacle: Option<String>,
     /// The asked server's view.
     pub view: ViewName,
     /// Clients with a socket; at a balancer also clients that wait for one.
     pub clients: usize,
-    /// Lingering sessions at the node.
+    /// Lingering sessions at the node: they have no socket and can be resumed.
     pub lingering: usize,
     /// Bytes that the node holds for absent recipients, with 160 more for each message.
     pub held_bytes: usize,
     /// Rooms with seats of the node's clients, as members or waiting.
     pub rooms: usize,
-    /// Edges with a trunk to the node, by name, and its own listener.
+    /// Edges with a trunk to the node, sorted by name, and its own listener.
     pub edges: Vec<EdgeOnNode>,
     /// Unix time of the process start, in ms, by the server's clock.
     pub started_ms: u64,
@@ -68,7 +69,8 @@ pub struct Server {
     pub totals: Totals,
     /// Delivered messages and successful room commands of this server's own sockets since the
     /// start, by the time from the read until the outcome: upper bounds in µs of the buckets in
-    /// use, each with its count. Empty at a node without a public listener.
+    /// use, each with its count. A bound exceeds the time by at most an eighth and 9 µs. The last
+    /// bucket, up to 69 s, has all longer times. Empty at a node without a public listener.
     pub latency_us: Vec<(u64, u64)>,
     /// Handoffs of a balancer since the process started.
     pub flows: Vec<Flow>,
@@ -79,7 +81,8 @@ pub struct Server {
 }
 
 /// Message counts since a process started. A node counts its clients' requests, with refused and
-/// retransmitted ones, and the outcomes of their messages; a broadcast has one for each member.
+/// retransmitted ones, as `messages`. `delivered` and `unavailable` are the outcomes of their
+/// messages: with and without a confirmed delivery. A broadcast has one outcome for each member.
 /// A balancer counts messages read from clients (`messages`) and those of peers queued for them
 /// (`delivered`); `unavailable` is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,9 +100,10 @@ pub struct Flow {
     pub clients: u64,
 }
 
-/// A balancer with trunks to the reporting node. `edge` is `None` for the node's own listener and
-/// edges without a name together. `address` is its internal listener; `None`: the edge sent no
-/// port. The node serves `clients` of it, and received `messages` over trunks that are open now.
+/// A balancer with trunks to the reporting node. `edge` is its name; `None` for the node's own
+/// listener and edges without a name together. `address` is its internal listener, `IP:PORT`;
+/// `None`: the edge sent no port. The node serves `clients` of it, and received `messages` over
+/// trunks that are open now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeOnNode {
     pub edge: Option<String>,
@@ -108,8 +112,9 @@ pub struct EdgeOnNode {
     pub messages: u64,
 }
 
-/// A node of the view. `address` is its internal listener. `draining`: discovery or itself reports
-/// a drain. `suspect`: it fails checks of the asked server. `server`: `None` if it is in `missing`.
+/// A node of the view. `address` is its internal listener, `HOST:PORT`. `draining`: discovery or
+/// the node itself reports a drain. `suspect`: it fails checks of the asked server. `server` is its
+/// own report; `None`: [`Nodes::missing`] has the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     pub node: String,
@@ -144,14 +149,15 @@ pub struct Nodes {
     pub missing: Vec<Missing>,
 }
 
-/// `POST /admin/drain` and `POST /admin/undrain`, also for another node: `true` after a drain. A
-/// drain only begins with the answer. A stopping server answers an undrain with 409.
+/// `POST /admin/drain` and `POST /admin/undrain`, also for another node: `true` after a drain. The
+/// drain goes on after the answer. A stopping server answers an undrain with 409.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draining {
     pub draining: bool,
 }
 
-/// Returns the balancers that the nodes report, sorted by name, with `server: None`.
+/// Returns the balancers that the nodes report, sorted by name, with sums over the nodes and
+/// `server: None`. Edges without a name are left out.
 pub fn balancers<'a>(nodes: impl Iterator<Item = &'a Server>) -> Vec<Balancer> {
     let mut by_name: BTreeMap<&str, Balancer> = BTreeMap::new();
     for EdgeOnNode { edge, address, clients, messages } in nodes.flat_map(|node| &node.edges) {
