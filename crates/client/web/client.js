@@ -30,7 +30,7 @@ export class Client extends EventTarget {
   #saves;
   #socket = null;
   #timer;
-  /** Promises of requests without an outcome. */
+  /** `resolve` and `reject` of the promises of requests without an outcome. */
   #settlerByTicket = new Map();
   #iceServers = [];
   #node = null;
@@ -44,20 +44,24 @@ export class Client extends EventTarget {
    * Creates a client without a connection: call `connect`.
    *
    * @param {object} options
-   * @param {string[]} options.urls balancers' `/v1/connect`, tried in this order, the next one
-   *   after each failure
-   * @param {string} options.clientId 1 to 128 of `A-Z a-z 0-9 . _ ~ : @ -`
+   * @param {string[]} options.urls at least one address of a balancer, `wss://HOST/v1/connect`.
+   *   They are tried in this order, the next one after each failure or loss
+   * @param {string} options.clientId 1 to 128 of `A-Z a-z 0-9 . _ ~ : @ -`, without `~` first. The
+   *   server refuses others
    * @param {() => Promise<{token: string, valid_ms?: number}>} [options.token] returns a token of
-   *   the client and its remaining validity in milliseconds. Called before the first attempt,
-   *   before a token expires, and after a server rejected a token that was used before. After 30 s
-   *   the call counts as failed.
+   *   the client and its remaining validity in milliseconds. Without `valid_ms` the token is used
+   *   until a server rejects it. Called before the first attempt, before a token expires, and after
+   *   a server rejected a token that was used before. After 30 s the call counts as failed. A
+   *   failed call for an attempt is a failed attempt; for an open connection it is repeated.
    * @param {typeof WebSocket} [options.WebSocket] the global one unless given
    * @param {Storage | null} [options.storage] where the next page of the tab finds the session:
    *   sessionStorage unless given; null disables this
-   * @param {number} [options.queue] maximum requests that are not sent yet: 256
-   * @param {number} [options.queueBytes] maximum bytes of requests that are not sent yet: 1 MiB
+   * @param {number} [options.queue] maximum requests that are not sent yet, 256 unless given. One
+   *   more rejects with `queue_full`
+   * @param {number} [options.queueBytes] maximum bytes of requests that are not sent yet, 1 MiB
+   *   unless given. More reject with `queue_full`
    * @param {number} [options.timeoutMs] time limit of a request in milliseconds, including time
-   *   without a connection: 60,000
+   *   without a connection, 60,000 unless given. After it the request rejects with `expired`
    */
   constructor({ urls, clientId, token, ...options }) {
     super();
@@ -71,12 +75,15 @@ export class Client extends EventTarget {
     this.#core = new Core({ clientId, urls: urls.length, tokens: token !== undefined, ...limits });
   }
 
-  /** `closed`, `connecting`, `connected` or `waiting` (for an attempt, or on a page kept aside). */
+  /**
+   * `closed`, `connecting`, `connected` or `waiting`: for the next attempt, or while the browser
+   * keeps the page that was left.
+   */
   get state() {
     return this.#core.state;
   }
 
-  /** ICE servers of the latest `welcome`, for `RTCPeerConnection`. Empty before the first. */
+  /** The latest ICE servers from the mesh, for `RTCPeerConnection`. Empty before `welcome`. */
   get iceServers() {
     return this.#iceServers;
   }
@@ -87,8 +94,12 @@ export class Client extends EventTarget {
   }
 
   /**
-   * Connects, and ends the wait for the next attempt. Returns at once. A closed client resumes the
-   * session that a page of this tab saved, if there is one, or starts a new one.
+   * Connects, and ends the wait for the next attempt. Returns at once. Has no effect while
+   * connecting or connected. A closed client resumes the session that a page of this tab saved, if
+   * there is one, or starts a new one.
+   *
+   * @throws {TypeError | DOMException} if the URL is invalid, unless a token is fetched first. In
+   *   both cases the attempt fails after 10 s
    */
   connect() {
     this.#perform((now) => {
@@ -104,7 +115,8 @@ export class Client extends EventTarget {
    * @param {string} to id of the recipient
    * @param {unknown} data
    * @param {{ttlMs?: number}} [options] maximum time that the mesh holds the message for an absent
-   *   recipient, in whole milliseconds. 0: not at all. Absent: the mesh's own hold time
+   *   recipient, in whole milliseconds. 0: not at all. The mesh's own hold time is the upper limit
+   *   and the default
    * @returns {Promise<{members: undefined}>} rejects with a `SendError` if the request is not
    *   accepted, and with a `RequestError` if it is not known to have been carried out. Rejects with
    *   a `TypeError` if `data` has no JSON form
@@ -115,13 +127,14 @@ export class Client extends EventTarget {
   }
 
   /**
-   * Joins a room, or its waiting queue if it is full. A `joined` or `waiting` event follows. After
-   * the loss of its session the client rejoins by itself.
+   * Joins a room, or its waiting queue if it is full. Resolves after the `joined` or `waiting`
+   * event. After the loss of its session the client rejoins by itself.
    *
-   * @param {string} room
+   * @param {string} room 1 to 128 of the characters of a client id, without `~` first
    * @param {unknown} [data] shown to the members; the mesh refuses more than 4 KiB. Without it a
    *   member's present data stays
-   * @returns {Promise<{members: undefined}>} rejects as `signal` does
+   * @returns {Promise<{members: undefined}>} rejects as `signal` does, with the code
+   *   `too_many_rooms` beyond 256 rooms
    */
   join(room, data) {
     return this.#request({ type: 'join', room, ...(data === undefined ? {} : { data }) });
@@ -142,8 +155,9 @@ export class Client extends EventTarget {
    *
    * @param {string} room
    * @param {unknown} data
-   * @returns {Promise<{members: number}>} number of members that the broadcast reached; rejects as
-   *   `signal` does, with the code `rate_limited` above the server's limit of messages or members
+   * @returns {Promise<{members: number}>} number of members that the broadcast reached, once the
+   *   outcome for each is known; rejects as `signal` does, with the code `rate_limited` above the
+   *   server's limit of messages or members
    */
   broadcast(room, data) {
     return this.#request({ type: 'broadcast', room, data });
@@ -154,7 +168,7 @@ export class Client extends EventTarget {
    * none if the connection is lost first.
    *
    * @param {string} room
-   * @param {string} [after] id of the last member of the page before
+   * @param {string} [after] id of the last member of the page before; absent for the first page
    * @throws {SendError} `not_connected` or `closed`
    */
   members(room, after) {
@@ -175,7 +189,8 @@ export class Client extends EventTarget {
 
   /**
    * Saves the session for the next page of this tab, or for the next `connect`, and closes.
-   * Requests without an outcome reject with `closed`, but stay in the saved session.
+   * Requests without an outcome reject with `closed`, but stay in the saved session. If the storage
+   * is null or refuses it, the session is lost.
    */
   detach() {
     this.#perform(() => this.#core.detach());
