@@ -17,17 +17,25 @@ const peer = new Peer(`peer-${randomName()}`, {
 });
 /** The data connection to the other window, or null. */
 let connection = null;
+/** Whether this window asked for `connection`. */
+let isOwn = false;
 
 /** Handles the other window's connection. If both connect at once, that of the lesser id lasts. */
 function accept(incoming) {
-  const isOwnPending = connection?.peer === incoming.peer && !connection.open;
+  const isOwnPending = isOwn && connection?.peer === incoming.peer && !connection.open;
   if (isOwnPending && peer.id < incoming.peer) incoming.close();
-  else use(incoming);
+  else use(incoming, false);
 }
 
-function use(newConnection) {
+/** Connects to the other window, unless its own connection is there already. */
+function connect(other) {
+  if (isOwn || connection?.peer !== other) use(peer.connect(other), true);
+}
+
+function use(newConnection, own) {
   const former = connection;
   connection = newConnection;
+  isOwn = own;
   former?.close();
   const { peer: other } = connection;
   newConnection.on('open', () => {
@@ -64,7 +72,7 @@ peer.once('open', () => {
     setTimeout(() => peer.reconnect(), RECONNECT_MS);
   });
 });
-onSubmit('connect-form', () => use(peer.connect(element('other').value.trim())));
+onSubmit('connect-form', () => connect(element('other').value.trim()));
 onSubmit('chat-form', () => {
   connection.send(element('message').value);
   addMessage('me', 'you', element('message').value);
