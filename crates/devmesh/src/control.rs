@@ -73,32 +73,17 @@ enum Answer {
     Failed { message: String },
 }
 
-/// A client of a mesh that runs in another process.
-#[derive(Clone, Debug)]
-pub struct Control {
-    dir: PathBuf,
-}
-
-impl Control {
-    /// Checks that a mesh serves the control socket in `dir`. Each operation connects anew.
+impl Act {
+    /// Has the mesh in `dir`, of another process, execute the [`Mesh`] method of the same name, and
+    /// returns once it is done. The list of servers is empty unless this is [`Act::Status`].
     ///
     /// # Errors
-    /// When no mesh serves the socket, such as one that still starts.
-    pub async fn connect(dir: impl AsRef<Path>) -> Result<Self> {
-        let control = Self { dir: dir.as_ref().to_owned() };
-        control.open().await?;
-        Ok(control)
-    }
-
-    /// Has the mesh execute the [`Mesh`] method of the same name, and returns once it is done. The
-    /// list of servers is empty unless `act` is [`Act::Status`].
-    ///
-    /// # Errors
-    /// As the method; also if the mesh has ended, or does not answer within 180 s. The operation
-    /// goes on then.
-    pub async fn act(&self, act: &Act) -> Result<Vec<ServerStatus>> {
-        let mut socket = self.open().await?;
-        let mut line = serde_json::to_vec(act)?;
+    /// As the method; also if no mesh serves the control socket, such as one that still starts. If
+    /// the mesh ends, or does not answer within 180 s, the operation goes on.
+    pub async fn request(&self, dir: &Path) -> Result<Vec<ServerStatus>> {
+        let missing = || format!("no mesh runs in {0}; start one by `mesh-dev up --dir {0}`", dir.display());
+        let mut socket = UnixStream::connect(control_socket(dir)).await.with_context(missing)?;
+        let mut line = serde_json::to_vec(self)?;
         line.push(b'\n');
         socket.write_all(&line).await.context("cannot send a request to the mesh")?;
         let mut answer = Vec::new();
@@ -111,11 +96,6 @@ impl Control {
             Answer::Done => Ok(Vec::new()),
             Answer::Failed { message } => bail!(message),
         }
-    }
-
-    async fn open(&self) -> Result<UnixStream> {
-        let missing = || format!("no mesh runs in {0}; start one by `mesh-dev up --dir {0}`", self.dir.display());
-        UnixStream::connect(control_socket(&self.dir)).await.with_context(missing)
     }
 }
 

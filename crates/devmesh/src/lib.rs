@@ -3,8 +3,8 @@
 //! [`Mesh`] starts `signaling-node` and `signaling-balancer` and connects them through a discovery
 //! file, as an orchestrator does. It can scale, drain, kill, restart, replace and pause them, and
 //! cut their lanes. On request it also starts a `redis-server` without persistence, in which the
-//! nodes keep rooms. The binary `mesh-dev up` is a [`Mesh`] with a control socket. [`Control`] acts
-//! on a mesh in another process.
+//! nodes keep rooms. The binary `mesh-dev up` is a [`Mesh`] with a control socket.
+//! [`Act::request`] acts on a mesh in another process.
 //!
 //! It runs on one Linux machine and restarts nothing by itself: a dead server stays down and is
 //! logged.
@@ -48,7 +48,7 @@ mod process;
 mod state;
 
 pub use binaries::{Binaries, find_in_path};
-pub use control::{Act, Control, Target, control_socket, serve_control};
+pub use control::{Act, Target, control_socket, serve_control};
 pub use files::{DiscoveredNode, MeshFile, Server};
 pub use mesh::Mesh;
 pub use options::MeshOptions;

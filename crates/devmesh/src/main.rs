@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Parser as _;
-use signaling_devmesh::{Act, Control, Mesh, MeshOptions, control_socket, serve_control};
+use signaling_devmesh::{Act, Mesh, MeshOptions, control_socket, serve_control};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -37,7 +37,7 @@ async fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Up(options) => up(options.into_mesh_options(cli.dir)?).await,
         Command::Act(act) => {
-            let servers = Control::connect(&cli.dir).await?.act(&act).await?;
+            let servers = act.request(&cli.dir).await?;
             if act == Act::Status {
                 print!("{}", cli::status_table(&servers));
             }

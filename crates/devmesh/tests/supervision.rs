@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use signaling_devmesh::{Act, Binaries, Control, DiscoveredNode, Mesh, MeshFile, MeshOptions, Target, serve_control};
+use signaling_devmesh::{Act, Binaries, DiscoveredNode, Mesh, MeshFile, MeshOptions, Target, serve_control};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -213,7 +213,7 @@ async fn control_socket_executes_all_commands() {
     let (mesh, dir) = start(1, 1).await;
     let serving = tokio::spawn(serve_control(mesh));
     eventually(|| dir.path().join("control.sock").exists()).await;
-    let control = Control::connect(dir.path()).await.unwrap();
+    let request = async |act: Act| act.request(dir.path()).await;
     let server = |id: &str| Target { id: id.to_owned() };
     let commands = [
         Act::Scale { nodes: 3 },
@@ -224,22 +224,22 @@ async fn control_socket_executes_all_commands() {
     ];
 
     for command in commands {
-        control.act(&command).await.unwrap();
+        request(command).await.unwrap();
     }
     let lane = Act::CutLane { from: "any".to_owned(), to: "node-1".to_owned() };
-    assert_eq!(control.act(&lane).await.unwrap_err().to_string(), "no lane from any to node-1");
-    let refused = control.act(&Act::Drain(server("balancer-0"))).await.unwrap_err().to_string();
-    let unknown = control.act(&Act::Kill(server("node-9"))).await.unwrap_err().to_string();
+    assert_eq!(request(lane).await.unwrap_err().to_string(), "no lane from any to node-1");
+    let refused = request(Act::Drain(server("balancer-0"))).await.unwrap_err().to_string();
+    let unknown = request(Act::Kill(server("node-9"))).await.unwrap_err().to_string();
 
     assert_eq!(ids(&MeshFile::read(dir.path()).unwrap()), ["node-0", "node-2", "balancer-0"]);
     assert_eq!(refused, "cannot drain balancer-0: it is paused");
     assert!(unknown.contains("node-9 does not exist; use one of: balancer-0, node-0"), "{unknown}");
-    assert_eq!(control.act(&Act::Status).await.unwrap()[0].phase, "paused");
+    assert_eq!(request(Act::Status).await.unwrap()[0].phase, "paused");
 
-    control.act(&Act::Down).await.unwrap();
+    request(Act::Down).await.unwrap();
     serving.await.unwrap().unwrap();
     assert!(!dir.path().join("mesh.json").exists());
-    assert!(Control::connect(dir.path()).await.is_err());
+    assert!(request(Act::Status).await.is_err());
 }
 
 const NOTICE: Duration = Duration::from_millis(300);

@@ -11,7 +11,7 @@ mod timeline;
 use anyhow::{Result, ensure};
 use clap::Args;
 use serde::Serialize;
-use signaling_devmesh::Control;
+use signaling_devmesh::Act;
 
 use crate::exchange::TrafficOptions;
 use crate::fleet::{Fleet, FleetOptions};
@@ -66,14 +66,14 @@ struct ActReport {
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     let steps = options.steps()?;
     let fleet = FleetOptions { reconnect: true, ..options.fleet.clone() };
-    let control = match &fleet.dir {
-        Some(dir) => Some(Control::connect(dir).await?),
-        None => None,
-    };
+    if let Some(dir) = &fleet.dir {
+        // Without a control socket each act would fail.
+        Act::Status.request(dir).await?;
+    }
     let end_us = options.traffic.run.seconds * 1_000_000;
     let mut performed = Vec::new();
     let act = async |clock: Clock, begin_us: u64, clients: &Fleet| {
-        performed = perform(&steps, control.as_ref(), clients, clock, begin_us).await;
+        performed = perform(&steps, fleet.dir.as_deref(), clients, clock, begin_us).await;
         clock.until_us(begin_us + end_us).await;
     };
     let evidence = run_load(&fleet, &options.traffic, 1, act).await?;

@@ -1,11 +1,12 @@
 //! Actions of a drill and their times, from the command line to their execution by `drill`.
 
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use signaling_devmesh::{Act, Control};
+use signaling_devmesh::Act;
 
 use crate::fleet::Fleet;
 use crate::schedule::Clock;
@@ -62,11 +63,11 @@ impl Action {
         !matches!(self, Self::Servers(Act::Status | Act::Down | Act::Scale { nodes: 0 | 1_001.. }))
     }
 
-    async fn perform(&self, control: Option<&Control>, fleet: &Fleet) -> Result<()> {
+    async fn perform(&self, dir: Option<&Path>, fleet: &Fleet) -> Result<()> {
         match self {
             Self::Servers(act) => {
-                let control = control.context("only `cut` works without --dir of a running mesh-dev")?;
-                control.act(act).await.map(drop)
+                let dir = dir.context("only `cut` works without --dir of a running mesh-dev")?;
+                act.request(dir).await.map(drop)
             }
             Self::Cut { percent } => {
                 fleet.cut(*percent);
@@ -97,11 +98,11 @@ fn percent(text: &str) -> Result<u32, &'static str> {
 }
 
 /// Performs steps in the given order, each at its time after `begin_us`, or at once if past.
-/// Continues after a failed one. `control` is the mesh-dev of the servers; without it all actions
-/// but `cut` fail.
+/// Continues after a failed one. `dir` is the folder of the mesh; without it all actions but `cut`
+/// fail.
 pub(crate) async fn perform(
     steps: &[Step],
-    control: Option<&Control>,
+    dir: Option<&Path>,
     fleet: &Fleet,
     clock: Clock,
     begin_us: u64,
@@ -111,7 +112,7 @@ pub(crate) async fn perform(
         let after_us = Duration::try_from_secs_f64(step.at).unwrap_or_default().as_micros();
         clock.until_us(begin_us + u64::try_from(after_us).unwrap_or(0)).await;
         let began_us = clock.now_us();
-        let problem = step.action.perform(control, fleet).await.err().map(|error| format!("{error:#}"));
+        let problem = step.action.perform(dir, fleet).await.err().map(|error| format!("{error:#}"));
         performed.push(Performed { step: step.clone(), began_us, ended_us: clock.now_us(), problem });
     }
     performed
