@@ -151,6 +151,11 @@ fn describe(status: ExitStatus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
+    use procfs::process::{Stat, all_processes};
+    use tokio::time::timeout;
+
     use super::*;
 
     #[tokio::test]
@@ -164,5 +169,41 @@ mod tests {
         assert_eq!(process.ended().await, "exited with code 3");
         assert_eq!(std::fs::read_to_string(log).unwrap(), format!("{}\nerr\n", process.pid));
         assert!(process.signal(Signal::SIGTERM).is_err(), "it has ended");
+    }
+
+    #[tokio::test]
+    async fn service_that_exits_at_once_is_an_error_with_its_output() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = ["/bin/sh", "-c", "echo 'bad line 3' >&2; exit 2"].map(OsString::from);
+
+        let service = Service::start(&line, &dir.path().join("log"), pending::<()>()).await;
+
+        let error = service.err().unwrap().to_string();
+        assert!(error.ends_with(": exited with code 2:\n  bad line 3"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn children_of_a_service_end_when_it_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = ["/bin/sh", "-c", "sleep 1000 & sleep 1000 & wait"].map(OsString::from);
+        let (service, ()) = Service::start(&line, &dir.path().join("log"), async {}).await.unwrap();
+        let group = service.pid();
+        until_running(group, 3).await;
+
+        drop(service);
+
+        until_running(group, 0).await;
+    }
+
+    /// Waits until a process group has this number of running processes, at most 20 s.
+    async fn until_running(group: u32, count: usize) {
+        let runs = |stat: &Stat| stat.pgrp.cast_unsigned() == group && stat.state != 'Z';
+        let stats = || all_processes().unwrap().filter_map(|process| process.ok()?.stat().ok());
+        let reached = async {
+            while stats().filter(runs).count() != count {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), reached).await.unwrap();
     }
 }

@@ -184,7 +184,7 @@ async fn join_queue(clients: &RoomClients, count: usize) -> Result<()> {
 
 /// Waits until `is_so` returns `true`, checked each 1 ms, at most 20 s. Fails then, with `what` in
 /// the error.
-pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     let begin = Instant::now();
     while !is_so() {
         ensure!(begin.elapsed() < ANSWER_TIMEOUT, "no answer to {what} within {ANSWER_TIMEOUT:?}");

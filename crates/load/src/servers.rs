@@ -189,7 +189,7 @@ impl CoreTicks {
 }
 
 /// Returns a process and its descendants, itself first.
-pub(crate) fn family(pid: u32) -> Vec<u32> {
+fn family(pid: u32) -> Vec<u32> {
     let stats = all_processes().into_iter().flatten().filter_map(|process| process.ok()?.stat().ok());
     let mut parents: Vec<_> = stats.map(|stat| (stat.pid.cast_unsigned(), stat.ppid.cast_unsigned())).collect();
     parents.sort_unstable();

@@ -88,7 +88,8 @@ pub(super) fn haproxy_config(listen: SocketAddr, backends: &[Backend]) -> String
 pub(super) struct Programs {
     /// Programs of the mesh; `None` if no contestant needs them.
     pub(super) mesh: Option<Binaries>,
-    by_contestant: BTreeMap<Contestant, PathBuf>,
+    /// Programs of all contestants but the balancer, which the mesh starts.
+    pub(super) by_contestant: BTreeMap<Contestant, PathBuf>,
 }
 
 impl Programs {
@@ -109,12 +110,6 @@ impl Programs {
             by_contestant.insert(*contestant, find_in_path(name).with_context(missing)?);
         }
         Ok(Self { mesh: has_nodes.then(|| Binaries::locate(bin_dir)).transpose()?, by_contestant })
-    }
-
-    /// Returns the program of a contestant. Fails for the balancer, which the mesh starts.
-    pub(super) fn of(&self, contestant: Contestant) -> Result<&Path> {
-        let program = self.by_contestant.get(&contestant);
-        Ok(program.with_context(|| format!("{} has no program of its own", contestant.name()))?)
     }
 }
 

@@ -64,8 +64,8 @@ impl Testbed {
         };
         let backends = mesh.as_ref().map(|mesh| backends(&mesh.state())).transpose()?.unwrap_or_default();
         let mut front_by_contestant = BTreeMap::new();
-        for contestant in contestants.iter().filter(|contestant| **contestant != Contestant::Balancer) {
-            let front = Front::start(programs.of(*contestant)?, *contestant, &backends, dir.path()).await?;
+        for (contestant, program) in programs.by_contestant.iter().filter(|(it, _)| contestants.contains(it)) {
+            let front = Front::start(program, *contestant, &backends, dir.path()).await?;
             front_by_contestant.insert(*contestant, front);
         }
         Ok(Self { front_by_contestant, mesh, _dir: dir })
@@ -101,6 +101,8 @@ impl Testbed {
 }
 
 impl Front {
+    /// Starts a contestant, with its files in `dir`, and waits until it accepts connections. Fails
+    /// as [`Service::start`].
     async fn start(program: &Path, contestant: Contestant, backends: &[Backend], dir: &Path) -> Result<Self> {
         let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
         let address = port.local_addr()?;
@@ -122,19 +124,12 @@ impl Front {
                 line.extend([address.port().to_string().into(), "--concurrent_limit".into(), "100000".into()]);
             }
         }
-        Self::launch(&line, &dir.join(contestant.name()), port).await
-    }
-
-    /// Starts a server, with its output in `log`, and waits until it accepts connections at the
-    /// held port. Fails as [`Service::start`].
-    async fn launch(line: &[OsString], log: &Path, port: TcpSocket) -> Result<Self> {
-        let address = port.local_addr()?;
         let accepts = async {
             while TcpStream::connect(address).await.is_err() {
                 sleep(POLL_INTERVAL).await;
             }
         };
-        let (service, ()) = Service::start(line, log, accepts).await?;
+        let (service, ()) = Service::start(&line, &dir.join(contestant.name()), accepts).await?;
         Ok(Self { service, address, _port: port })
     }
 }
@@ -187,46 +182,4 @@ async fn agree(mesh: &MeshFile) -> Result<()> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-
-    use tempfile::TempDir;
-
-    use super::*;
-    use crate::rooms::until;
-    use crate::servers::{family, usage};
-
-    /// Starts a shell as a server. With `is_ready` the test listens at its address.
-    async fn start(script: &str, is_ready: bool) -> (Result<Front>, TempDir) {
-        let dir = tempfile::tempdir().unwrap();
-        let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-        let _listener = is_ready.then(|| TcpListener::bind(port.local_addr().unwrap()).unwrap());
-        let line = ["/bin/sh", "-c", script].map(OsString::from);
-        (Front::launch(&line, &dir.path().join("log"), port).await, dir)
-    }
-
-    #[tokio::test]
-    async fn whole_family_ends_when_the_value_is_dropped() {
-        let (front, _dir) = start("sleep 1000 & sleep 1000 & wait", true).await;
-        let front = front.unwrap();
-        until("the start", || family(front.service.pid()).len() == 3).await.unwrap();
-        let members = family(front.service.pid());
-
-        drop(front);
-
-        let is_over = |pid: &u32| usage(*pid).is_none();
-        until("the end", || members.iter().all(is_over)).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn server_that_exits_at_once_is_an_error_with_its_output() {
-        let (front, _dir) = start("echo 'bad line 3' >&2; exit 2", false).await;
-
-        let error = format!("{:#}", front.err().unwrap());
-
-        assert!(error.contains("bad line 3") && error.contains("exited with code 2"), "{error}");
-    }
 }
