@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use signaling_load::drill::{Figures, Load, Record, Totals, under_load};
-use signaling_load::raise_descriptor_limit;
+use signaling_server::process::raise_open_files;
 
 use crate::TestMesh;
 
@@ -61,7 +61,7 @@ impl Drill {
     /// Runs the load, calls `fault` at a drawn moment, and prints the moment and the figures.
     /// Panics if the load cannot run.
     pub async fn run(self, mesh: &mut TestMesh, fault: impl AsyncFnOnce(&TestMesh)) -> Outcome {
-        raise_descriptor_limit().unwrap();
+        raise_open_files().unwrap();
         println!("{}: DRILL_SEED={}, fault at {:?}", self.name, self.load.seed, self.load.fault_at());
         if std::env::var_os("DRILL_KEEP").is_some() {
             mesh.dir.disable_cleanup(true);

@@ -34,15 +34,3 @@ mod servers;
 #[cfg(test)]
 mod testing;
 mod workers;
-
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-
-/// Raises this process's limit of open files to the hard limit. Returns that number of descriptors.
-///
-/// # Errors
-/// If the system does not report the limit or refuses to raise it.
-pub fn raise_descriptor_limit() -> nix::Result<u64> {
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
-    Ok(hard)
-}

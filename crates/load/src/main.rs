@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser as _;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use signaling_load::scenarios::{Cli, Scenario};
 use tokio::task::LocalSet;
 
@@ -24,7 +25,8 @@ fn main() -> ExitCode {
 }
 
 fn run(scenario: &Scenario) -> Result<Vec<String>> {
-    let limit = signaling_load::raise_descriptor_limit().context("cannot raise the limit of open files")?;
+    let (_, limit) = getrlimit(Resource::RLIMIT_NOFILE).context("cannot read the limit of open files")?;
+    setrlimit(Resource::RLIMIT_NOFILE, limit, limit).context("cannot raise the limit of open files")?;
     let (json, sockets) = scenario.json_and_sockets();
     if sockets + 50 > limit {
         anyhow::bail!(

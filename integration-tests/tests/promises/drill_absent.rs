@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use signaling_integration_tests::{Peer, TestMesh, until};
-use signaling_load::raise_descriptor_limit;
+use signaling_server::process::raise_open_files;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until};
 
@@ -51,7 +51,7 @@ const NOISE: f64 = 1.2;
 
 #[tokio::test]
 async fn messages_to_absent_clients_are_bounded_in_memory_and_rate() {
-    raise_descriptor_limit().unwrap();
+    raise_open_files().unwrap();
     let hold = [format!("--hold-ms={}", SHORT_HOLD.as_millis()), format!("--hold-bytes={HOLD_BYTES}")];
     let mesh = TestMesh::with_servers((3, 1), &hold.each_ref().map(String::as_str), &[]).await;
     let mut writers = JoinSet::new();

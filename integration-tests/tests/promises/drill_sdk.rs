@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use signaling_client::{Client, Event, Options, SavedSession};
 use signaling_integration_tests::{Relay, TestMesh, eventually};
-use signaling_load::raise_descriptor_limit;
+use signaling_server::process::raise_open_files;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -21,7 +21,7 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
-    raise_descriptor_limit().unwrap();
+    raise_open_files().unwrap();
     let mesh = TestMesh::with_servers((3, 2), &[], &[]).await;
     let mut relays = Vec::new();
     for balancer in mesh.state().balancers {
