@@ -32,11 +32,6 @@ pub struct KubernetesMesh {
 }
 
 impl KubernetesMesh {
-    /// Starts a mesh with default options.
-    pub async fn start() -> Self {
-        Self::with_options(|_| {}).await
-    }
-
     /// Starts a mesh with options changed by `change`, as [`TestMesh::with_options`] does.
     pub async fn with_options(change: impl FnOnce(&mut MeshOptions)) -> Self {
         let api = Arc::new(ApiServer::start().await);

@@ -50,7 +50,11 @@ impl TestMesh {
         FOLDERS.lock().unwrap().push(dir.path().to_owned());
         let mesh = Self { mesh: Mesh::start(options).await.unwrap(), dir };
         mesh.until_views_agree().await;
-        mesh.until_nodes_are_usable().await;
+        let state = mesh.state();
+        // Before that a client can get another node than its owner, and be handed off later.
+        for balancer in &state.balancers {
+            becomes(&balancer.internal, "signaling_usable_nodes", state.nodes.len()).await;
+        }
         mesh
     }
 
@@ -99,15 +103,6 @@ impl TestMesh {
         let nodes = self.state().nodes.len();
         for internal in self.internals() {
             becomes(&internal, "signaling_view_nodes", nodes).await;
-        }
-    }
-
-    /// Waits until every balancer can use all nodes. Before that a client can get another node than
-    /// its owner, and be handed off later. Panics if one balancer takes longer than 60 s.
-    async fn until_nodes_are_usable(&self) {
-        let state = self.state();
-        for balancer in &state.balancers {
-            becomes(&balancer.internal, "signaling_usable_nodes", state.nodes.len()).await;
         }
     }
 

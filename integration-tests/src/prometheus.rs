@@ -67,8 +67,9 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
     /// has none. Returns no alerts if Prometheus does not answer.
     pub async fn firing(&self) -> BTreeSet<(String, String)> {
         sleep(REQUEST_INTERVAL).await;
-        let text = self.ask("api/v1/alerts").await.unwrap_or_default();
-        let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+        let url = format!("http://{}/api/v1/alerts", self.address);
+        let ask = async { self.http.get(url).send().await?.error_for_status()?.json::<Value>().await };
+        let answer = ask.await.unwrap_or_default();
         let alerts = answer["data"]["alerts"].as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let firing = alerts.iter().filter(|alert| alert["state"] == "firing");
@@ -94,11 +95,6 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         };
         let since = within(ALERT_TIMEOUT, &format!("{alert} to be over"), is_over).await;
         println!("{alert} over after {:.1?}", since - start);
-    }
-
-    async fn ask(&self, path: &str) -> Option<String> {
-        let answer = self.http.get(format!("http://{}/{path}", self.address)).send().await.ok()?;
-        if answer.status().is_success() { answer.text().await.ok() } else { None }
     }
 }
 

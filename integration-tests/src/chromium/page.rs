@@ -86,11 +86,6 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Returns the number of data channels that have ended since the page was loaded.
-    pub async fn ended_channels(&self) -> u64 {
-        self.evaluate("window.endedChannels").await.as_u64().unwrap()
-    }
-
     /// Returns the messages of this type from servers since the page was loaded.
     pub async fn received(&self, kind: &str) -> Vec<Value> {
         let all = self.evaluate("window.receivedMessages").await;

@@ -75,7 +75,7 @@ async fn call_survives_kills_of_its_balancer_and_node() {
         meets(page, peer).await;
     }
     for page in [&ada_page, &bob_page] {
-        assert_eq!(page.ended_channels().await, 0);
+        assert_eq!(page.evaluate("window.endedChannels").await, 0);
         let complaints = page.complaints().await;
         // The browser itself reports the absence of the balancer.
         let others: Vec<_> = complaints.iter().filter(|text| !text.contains("net::ERR_")).collect();

@@ -22,7 +22,7 @@ const CRASH: Duration = Duration::from_secs(6);
 
 #[tokio::test]
 async fn scaling_by_kubernetes_loses_no_message() {
-    let mut kubernetes = KubernetesMesh::start().await;
+    let mut kubernetes = KubernetesMesh::with_options(|_| {}).await;
 
     let outcome = Drill::new("EndpointSlices: scale 3 to 5 to 2, and a rolling restart")
         .run(&mut kubernetes.mesh, async |mesh| {
