@@ -119,19 +119,11 @@ pub(crate) struct Fault {
     pub(crate) lasts: Micros,
 }
 
-/// Pace at which a client's socket accepts output.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Takes {
-    #[default]
-    All,
-    /// At most this many bytes, then none for `rest`, and so on.
-    Some { bytes: usize, rest: Micros },
-}
-
 /// Properties of a client.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traits {
-    pub(crate) takes: Takes,
+    /// Bytes of output that its socket accepts at once, and the pause after them. `None`: all.
+    pub(crate) takes: Option<(usize, Micros)>,
     /// `true` if it resumes with unanswered requests, and confirms messages by `received`.
     pub(crate) reliable: bool,
 }
@@ -181,7 +173,7 @@ impl Plan {
     /// Draws the clients, messages and faults of a run.
     pub(crate) fn draw(rng: &mut Rng, size: &Size) -> Self {
         let mut plan = Self {
-            traits: vec![Traits { takes: Takes::All, reliable: false }; size.clients],
+            traits: vec![Traits::default(); size.clients],
             sendings: Vec::new(),
             acts: Vec::new(),
             faults: Vec::new(),
@@ -215,9 +207,7 @@ impl Plan {
             _ => {
                 self.connect(early, client);
                 if rng.percent(50) {
-                    let bytes = rng.index(4_000) + 200;
-                    let rest = rng.within(MS, 20 * MS);
-                    self.traits[client].takes = Takes::Some { bytes, rest };
+                    self.traits[client].takes = Some((rng.index(4_000) + 200, rng.within(MS, 20 * MS)));
                 }
                 for _ in 0..rng.within(1, 4) {
                     let lasts = rng.within(100 * MS, 8 * SECOND);

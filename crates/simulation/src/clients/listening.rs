@@ -8,7 +8,6 @@ use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{ClientRequest, MessageId, SocketId};
 use crate::ledger::{CALM_BEFORE, SenderResult};
 use crate::mutant::Mutant;
-use crate::plan::Takes;
 use crate::trace::front;
 use crate::world::World;
 
@@ -157,7 +156,7 @@ impl World {
         let Some(recipient) = self.sendings.get(message).map(|sending| &self.clients[sending.to]) else {
             return self.ledger.broken("invented", format!("c{index} got the answer {answer:?} to message {message}"));
         };
-        let (mut away, slow) = (recipient.away.with(&recipient.full), slow || recipient.takes != Takes::All);
+        let (mut away, slow) = (recipient.away.with(&recipient.full), slow || recipient.takes.is_some());
         if answer == SenderResult::Unavailable && self.ledger.is_overtaken(message) {
             // The recipient's edge skips it, since it would come out of order.
             away.add(0, self.agenda.now());

@@ -16,7 +16,7 @@ use self::socket::State;
 use crate::agenda::{MS, Micros};
 use crate::event::{ClientFrame, ClientIx, ClientRequest, Exit, Host, Kind, SocketId};
 use crate::ledger::{Position, Stream};
-use crate::plan::{Takes, Traits};
+use crate::plan::Traits;
 use crate::spans::Spans;
 use crate::world::World;
 
@@ -34,7 +34,7 @@ pub(crate) struct Client {
     resume: Option<(String, SocketId)>,
     /// Requests made without an open socket.
     pending: VecDeque<ClientRequest>,
-    takes: Takes,
+    takes: Option<(usize, Micros)>,
     reliable: Option<Reliable>,
     /// Times without a socket that takes output.
     pub(crate) away: Spans,
@@ -58,7 +58,7 @@ impl Client {
 impl World {
     /// Returns the client's welcomed socket if it takes all output.
     pub(crate) fn attentive_socket(&self, index: ClientIx) -> Option<SocketId> {
-        let client = Some(&self.clients[index]).filter(|client| client.takes == Takes::All)?;
+        let client = Some(&self.clients[index]).filter(|client| client.takes.is_none())?;
         client.socket.filter(|id| self.sockets[*id].welcomed && self.sockets[*id].takes_outcomes())
     }
 
@@ -81,7 +81,7 @@ impl World {
             return;
         }
         client.socket = Some(id);
-        let slow = client.takes != Takes::All || client.stalled_until > now;
+        let slow = client.takes.is_some() || client.stalled_until > now;
         let former = client.former.replace(id);
         let (up_arrives, rests_until) = (now + delay, client.stalled_until);
         self.sockets.push(Socket { client: index, edge, up_arrives, rests_until, slow, former, ..Socket::default() });

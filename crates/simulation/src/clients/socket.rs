@@ -11,7 +11,7 @@ use crate::agenda::{MS, Micros};
 use crate::event::{ClientFrame, ClientIx, ClientRequest, Exit, Host, MessageId, SocketId};
 use crate::ledger::Position;
 use crate::mutant::Mutant;
-use crate::plan::{Sending, Takes};
+use crate::plan::Sending;
 use crate::world::World;
 
 /// State of a socket at its edge.
@@ -238,7 +238,6 @@ impl World {
                 client.busy.end(now);
                 return;
             }
-            let takes = client.takes;
             let count = if socket.left {
                 let count = output.len().min(SOCKET_BUFFER - socket.swallowed);
                 socket.swallowed += count;
@@ -246,7 +245,7 @@ impl World {
             } else if now < socket.rests_until {
                 client.busy.begin(now);
                 0
-            } else if let Takes::Some { bytes, rest } = takes {
+            } else if let Some((bytes, rest)) = client.takes {
                 socket.rests_until = now + rest;
                 output.len().min(bytes)
             } else {
