@@ -25,7 +25,7 @@ use crate::message::{Arrival, Format, Received, Wire, subscribe};
 use crate::record::{Record, count, is_break};
 use crate::schedule::{Clock, Schedule};
 use crate::servers::{self, Costs, Watched, own_cpu_seconds};
-use ledger::Ledger;
+use ledger::{Ledger, totals};
 use workload::{Groups, Message, Plan, Workload, turns};
 
 pub(crate) use calls::{CallTotals, Calls};
@@ -221,32 +221,22 @@ impl<W: Workload> Exchange<W> {
             self.send_due();
             self.plan.borrow().is_empty()
                 && self.work.borrow().open() == 0
-                && self.ack_totals().unanswered == 0
                 && self.returns().away == 0
-                && self.has_all_messages()
+                && matches!(self.totals(), (Totals { lost: 0, .. }, AckTotals { unanswered: 0, .. }))
         };
         settle(Duration::from_millis(self.settings.run.settle_ms), is_settled).await;
     }
 
-    fn has_all_messages(&self) -> bool {
-        let Totals { sent, delivered, .. } = self.record.borrow().messages;
-        sent == delivered || self.totals().lost == 0
-    }
-
     /// Closes all sockets and returns the record.
     pub(crate) fn finish(&self, fleet: Fleet) -> Record {
-        let (acks, returns) = (self.ack_totals(), self.returns());
-        let mut record = Record { messages: self.totals(), acks, returns, ..self.record.take() };
+        let ((messages, acks), returns) = (self.totals(), self.returns());
+        let mut record = Record { messages, acks, returns, ..self.record.take() };
         record.times.connect = fleet.close();
         record
     }
 
-    fn totals(&self) -> Totals {
-        Totals::of(self.ledgers.borrow().iter().flatten())
-    }
-
-    fn ack_totals(&self) -> AckTotals {
-        AckTotals::of(self.ledgers.borrow().iter().flatten())
+    fn totals(&self) -> (Totals, AckTotals) {
+        totals(self.ledgers.borrow().iter().flatten())
     }
 
     fn returns(&self) -> Returns {
@@ -436,7 +426,7 @@ mod tests {
         assert_eq!([bob, carol].map(|member| exchange.address(member)), [exchange.address(0); 2]);
         assert_ne!(exchange.address(0), exchange.address(stranger));
         let expected = Totals { sent: 4, delivered: 3, lost: 1, duplicated: 1, ..Totals::default() };
-        assert_eq!(exchange.totals(), expected);
+        assert_eq!(exchange.totals().0, expected);
         let record = exchange.record.borrow();
         assert_eq!((record.messages.delivered, record.foreign), (3, 1));
         assert_eq!((exchange.unsubscribed.borrow().len(), exchange.unsubscribed.borrow().contains(&bob)), (5, false));

@@ -152,24 +152,6 @@ impl Ledger {
     }
 }
 
-impl Totals {
-    /// Sums up ledgers. Missing messages count as lost.
-    pub(crate) fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Self {
-        let mut totals = Self::default();
-        for ledger in ledgers {
-            let gone = ledger.acked.len() as u64 - ledger.untrue();
-            totals.sent += ledger.sent;
-            totals.delivered += ledger.delivered();
-            totals.lost += ledger.sent.saturating_sub(ledger.delivered() + gone);
-            totals.gone += gone;
-            totals.expected_duplicates += ledger.expected_duplicates;
-            totals.duplicated += ledger.duplicated;
-            totals.reordered += ledger.reordered;
-        }
-        totals
-    }
-}
-
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -193,21 +175,28 @@ pub struct AckTotals {
     pub stray: u64,
 }
 
-impl AckTotals {
-    /// Sums up ledgers.
-    pub(crate) fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Self {
-        let mut totals = Self::default();
-        for ledger in ledgers {
-            totals.requested += ledger.acks.requested;
-            totals.acked += ledger.acks.acked;
-            totals.failed += ledger.acks.failed;
-            totals.unanswered += ledger.acks.unanswered;
-            totals.untrue += ledger.untrue();
-            totals.repeated += ledger.acks.repeated;
-            totals.stray += ledger.acks.stray;
-        }
-        totals
+/// Sums up ledgers. Missing messages count as lost.
+pub(crate) fn totals<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> (Totals, AckTotals) {
+    let (mut messages, mut acks) = (Totals::default(), AckTotals::default());
+    for ledger in ledgers {
+        let untrue = ledger.untrue();
+        let gone = ledger.acked.len() as u64 - untrue;
+        messages.sent += ledger.sent;
+        messages.delivered += ledger.delivered();
+        messages.lost += ledger.sent.saturating_sub(ledger.delivered() + gone);
+        messages.gone += gone;
+        messages.expected_duplicates += ledger.expected_duplicates;
+        messages.duplicated += ledger.duplicated;
+        messages.reordered += ledger.reordered;
+        acks.requested += ledger.acks.requested;
+        acks.acked += ledger.acks.acked;
+        acks.failed += ledger.acks.failed;
+        acks.unanswered += ledger.acks.unanswered;
+        acks.untrue += untrue;
+        acks.repeated += ledger.acks.repeated;
+        acks.stray += ledger.acks.stray;
     }
+    (messages, acks)
 }
 
 /// Events of a run for drills. Times are microseconds on the run's clock, in order.
@@ -268,7 +257,7 @@ mod tests {
         for (sent, arrivals, expected) in cases {
             let ledger = ledger(sent, arrivals);
             // Another pair with a lost message is added to all of them.
-            let Totals { delivered, lost, duplicated, reordered, .. } = Totals::of([&ledger, &self::ledger(1, &[])]);
+            let (Totals { delivered, lost, duplicated, reordered, .. }, _) = totals([&ledger, &self::ledger(1, &[])]);
             assert_eq!([delivered, lost - 1, duplicated, reordered], expected, "{arrivals:?}");
             assert!((1..=sent).all(|number| ledger.has(number) == arrivals.contains(&number)), "{arrivals:?}");
         }
@@ -284,7 +273,7 @@ mod tests {
         }
 
         let expected = Totals { sent: 3, delivered: 3, expected_duplicates: 2, duplicated: 3, ..Totals::default() };
-        assert_eq!(Totals::of([&ledger]), expected);
+        assert_eq!(totals([&ledger]).0, expected);
     }
 
     #[test]
@@ -300,7 +289,7 @@ mod tests {
         }
         ledger.arrived(2);
 
-        assert_eq!(Totals::of([&ledger]), Totals { sent: 5, delivered: 2, gone: 1, lost: 2, ..Totals::default() });
+        assert_eq!(totals([&ledger]).0, Totals { sent: 5, delivered: 2, gone: 1, lost: 2, ..Totals::default() });
         assert_eq!([2, 3, 4, 5].map(|number| ledger.is_gone(number)), [false, false, true, false]);
         assert_eq!(ledger.untrue(), 1, "the fifth has an ack and was not in flight");
     }
@@ -321,7 +310,7 @@ mod tests {
             let mut ledger = ledger(2, &[1, 2]);
             let first = answers.iter().filter_map(|(number, is_delivered)| ledger.answered(*number, *is_delivered));
             assert_eq!(first.count() as u64, expected.acked + expected.failed, "{answers:?}");
-            assert_eq!(AckTotals::of([&ledger]), expected, "{answers:?}");
+            assert_eq!(totals([&ledger]).1, expected, "{answers:?}");
         }
     }
 }
