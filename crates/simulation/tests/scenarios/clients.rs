@@ -54,13 +54,11 @@ impl Mesh {
     }
 
     fn opens(&mut self, id: &str, edge: &str, node: &str, resume: Option<String>) -> Who {
-        self.accepted_at_us += 1;
-        let mut session = [0; 16];
-        session[..8].copy_from_slice(&self.accepted_at_us.to_be_bytes());
+        let number = self.clients.len() as u64 + 1;
         let newcomer = Newcomer {
             client_id: ClientId::new(id).unwrap(),
-            session: SessionId::new(session, false),
-            accepted_at_us: self.accepted_at_us * 1_000,
+            session: SessionId::new((u128::from(number) << 64).to_be_bytes(), false),
+            accepted_at_us: number * 1_000,
             reliable: false,
             request: ConnectRequest {
                 resume: resume.map(|token| PresentedToken(token.into())),

@@ -33,32 +33,27 @@ pub(crate) struct Mesh {
     pub(crate) answers_held_back: BTreeSet<(String, String)>,
     pub(crate) paused: BTreeSet<String>,
     pub(crate) clients: Vec<Client>,
-    pub(crate) accepted_at_us: u64,
     processes: u8,
-    ticks: u32,
 }
 
 impl Mesh {
     /// Creates nodes that all see each other, and edges with a trunk to each node.
     pub(crate) fn new(nodes: &[&str], edges: &[&str]) -> Self {
         let now = Instant::now();
+        let edge_core = |edge: &&str| ((*edge).to_owned(), EdgeCore::new(edge::Settings::default()));
         let mut mesh = Self {
             now,
             epoch: now,
             nodes: BTreeMap::new(),
-            edges: BTreeMap::new(),
+            edges: edges.iter().map(edge_core).collect(),
             trunks: BTreeMap::new(),
             lanes: BTreeMap::new(),
             held_back: BTreeSet::new(),
             answers_held_back: BTreeSet::new(),
             paused: BTreeSet::new(),
             clients: Vec::new(),
-            accepted_at_us: 0,
             processes: 0,
-            ticks: 0,
         };
-        let edge_core = |edge: &&str| ((*edge).to_owned(), EdgeCore::new(edge::Settings::default()));
-        mesh.edges = edges.iter().map(edge_core).collect();
         nodes.iter().for_each(|node| mesh.starts(node));
         nodes.iter().for_each(|node| mesh.sees(node, nodes));
         for edge in edges {
@@ -166,11 +161,10 @@ impl Mesh {
         let end = self.now + time;
         while self.now < end {
             self.now += TICK;
-            self.ticks += 1;
             for (_, core) in self.nodes.iter_mut().filter(|(id, _)| !self.paused.contains(*id)) {
                 core.sweep(self.now);
             }
-            if (TICK * self.ticks).as_millis().is_multiple_of(edge::SWEEP_INTERVAL.as_millis()) {
+            if (self.now - self.epoch).as_millis().is_multiple_of(edge::SWEEP_INTERVAL.as_millis()) {
                 for (_, core) in self.edges.iter_mut().filter(|(id, _)| !self.paused.contains(*id)) {
                     core.sweep(self.now);
                 }

@@ -44,10 +44,9 @@ impl Mesh {
 
     /// Breaks a trunk with all bytes in flight. Both ends detect it.
     pub(crate) fn trunk_is_lost(&mut self, edge: &str, node: &str) {
-        let trunk = self.trunks.remove(&pair(edge, node)).unwrap();
-        self.nodes.get_mut(node).unwrap().trunk_down(self.now, trunk.trunk);
-        self.edges.get_mut(edge).unwrap().link_down(trunk.link);
-        self.flow();
+        let trunk = self.trunks[&pair(edge, node)].trunk;
+        self.nodes.get_mut(node).unwrap().trunk_down(self.now, trunk);
+        self.trunk_is_given_up(edge, node);
     }
 
     /// Closes a trunk at the edge, with all bytes in flight. The node has not detected it.
