@@ -17,31 +17,22 @@ fn edges(mesh: &MeshFile) -> impl Iterator<Item = &Server> {
     mesh.servers().filter(|server| ["balancer-0", "node-0"].contains(&&*server.id))
 }
 
-/// A fault of a token, and the answer to it.
-struct Case {
-    what: &'static str,
-    token: Option<String>,
-    status: u16,
-    code: &'static str,
-    reason: &'static str,
-}
-
-fn refusals(signer: &Signer) -> Vec<Case> {
-    let case = |what, token: String, status, code, reason| Case { what, token: Some(token), status, code, reason };
-    let with = |others: Value| signer.token(&claims_with("alice", &others));
+/// Returns faults of a token with the token, and the status, code and counted reason of the answer.
+fn refusals(signer: &Signer) -> [(&'static str, Option<String>, u16, &'static str, &'static str); 11] {
+    let with = |others: Value| Some(signer.token(&claims_with("alice", &others)));
     let another = Signer::secret(b"another secret, also of 32 bytes or more");
-    vec![
-        Case { what: "no token", token: None, status: 401, code: "no_token", reason: "missing" },
-        case("no JWT", "nonsense".into(), 401, "bad_token", "malformed"),
-        case("a token of 5 KB", with(json!({ "more": "x".repeat(3_800) })), 401, "bad_token", "malformed"),
-        case("another key", another.token(&claims("alice")), 401, "bad_token", "signature"),
-        case("alg none", unsigned("none", &claims("alice")), 401, "bad_token", "algorithm"),
-        case("expired", with(json!({ "exp": now() - 2 })), 401, "token_expired", "expired"),
-        case("not good yet", with(json!({ "nbf": now() + 30 })), 401, "bad_token", "not_yet"),
-        case("wrong audience", with(json!({ "aud": "another-mesh" })), 401, "bad_token", "audience"),
-        case("wrong issuer", with(json!({ "iss": "https://evil.example" })), 401, "bad_token", "issuer"),
-        case("for another client_id", signer.token(&claims("bob")), 403, "forbidden", "subject"),
-        case("a claim that makes no sense", with(json!({ "rooms": "all" })), 403, "forbidden", "claim"),
+    [
+        ("no token", None, 401, "no_token", "missing"),
+        ("no JWT", Some("nonsense".into()), 401, "bad_token", "malformed"),
+        ("a token of 5 KB", with(json!({ "more": "x".repeat(3_800) })), 401, "bad_token", "malformed"),
+        ("another key", Some(another.token(&claims("alice"))), 401, "bad_token", "signature"),
+        ("alg none", Some(unsigned("none", &claims("alice"))), 401, "bad_token", "algorithm"),
+        ("expired", with(json!({ "exp": now() - 2 })), 401, "token_expired", "expired"),
+        ("not good yet", with(json!({ "nbf": now() + 30 })), 401, "bad_token", "not_yet"),
+        ("wrong audience", with(json!({ "aud": "another-mesh" })), 401, "bad_token", "audience"),
+        ("wrong issuer", with(json!({ "iss": "https://evil.example" })), 401, "bad_token", "issuer"),
+        ("for another client_id", Some(signer.token(&claims("bob"))), 403, "forbidden", "subject"),
+        ("a claim that makes no sense", with(json!({ "rooms": "all" })), 403, "forbidden", "claim"),
     ]
 }
 
@@ -51,7 +42,7 @@ async fn bad_token_is_refused_by_its_error_and_counted() {
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
     let state = mesh.state();
     for Server { url, internal, .. } in edges(&state) {
-        for Case { what, token, status, code, reason } in refusals(&signer) {
+        for (what, token, status, code, reason) in refusals(&signer) {
             let counts = async || {
                 let reason = format!("reason=\"{reason}\"");
                 let by_reason = metric(internal, "signaling_auth_failures_total", &reason).await;
