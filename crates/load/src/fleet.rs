@@ -93,7 +93,7 @@ impl Fleet {
         while let Some((number, client, took)) = opening.next().await {
             let client = client.map_err(|failed| failed.error).with_context(|| urls[number][0].clone());
             let mut client = client.with_context(|| format!("client {number} of {}", urls.len()))?;
-            connect.record(took);
+            connect.record_us(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
             bar.inc(1);
             if reconnect {
                 client.keep_unanswered();

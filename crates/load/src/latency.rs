@@ -1,7 +1,6 @@
 //! Histograms of times, which `record` and the scenarios fill and report.
 
 use std::fmt;
-use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -44,10 +43,6 @@ impl Latencies {
 
     fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().flat_map(Histogram::iter_recorded).map(|step| (step.value_iterated_to(), step.count_at_value()))
-    }
-
-    pub(crate) fn record(&mut self, time: Duration) {
-        self.record_us(u64::try_from(time.as_micros()).unwrap_or(MAX_US));
     }
 
     pub(crate) fn percentiles(&self) -> Percentiles {

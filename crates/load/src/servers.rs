@@ -126,11 +126,6 @@ impl Costs {
         Self { seconds, messages: 0, stolen_percent, groups, processes }.for_messages(messages)
     }
 
-    /// Returns the growth of the resident memory of all processes together, in bytes.
-    pub(crate) fn growth_bytes(&self) -> f64 {
-        self.processes.iter().map(|cost| cost.rss_growth_kib as f64 * 1024.0).sum()
-    }
-
     /// Returns the sum of the group of this name (`balancers`, `nodes`, `others`, `all`); `None` if
     /// it has no process.
     pub(crate) fn group(&self, name: &str) -> Option<&Cost> {

@@ -37,7 +37,8 @@ pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Some(record) = options.workers.work(|share, gate| part(options, share, gate)).await? else {
         return Ok(None);
     };
-    let bytes = record.costs.as_ref().map(|costs| costs.growth_bytes() / f64::from(options.fleet.clients));
+    let all = record.costs.as_ref().and_then(|costs| costs.group("all"));
+    let bytes = all.map(|all| all.rss_growth_kib as f64 * 1_024.0 / f64::from(options.fleet.clients));
     let mut report = Report::new("idle");
     report.set("clients", options.fleet.clients);
     report.set("seconds", options.seconds);
