@@ -89,15 +89,15 @@ impl World {
     /// Checks an operation, the next one of its room, which is in `state` behind it.
     pub(super) fn observe_operation(&mut self, now: Micros, request: &Request, result: &OpResult, state: &Room) {
         let rooms = &mut self.rooms;
-        let seen = rooms.watch.observe(now, request, result);
+        let (admitted, wrong) = rooms.watch.observe(now, request, result);
         let moved = rooms.watch.take_seats(&request.room, state);
         rooms.changes += result.changes.len() as u64;
         if let Some(room) = number(request.room.as_str()).filter(|_| result.settling) {
             rooms.settled_after.insert(room, now);
         }
-        self.counters.add("rooms: admitted from the queue", seen.admitted);
+        self.counters.add("rooms: admitted from the queue", admitted);
         self.counters.add("rooms: seats moved to another node", moved);
-        for what in seen.wrong {
+        for what in wrong {
             self.ledger.broken("room admission", what);
         }
         for change in &result.changes {

@@ -44,15 +44,6 @@ pub(super) struct Room {
     was_emptied: bool,
 }
 
-/// Observations of one operation.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    /// Clients that it admitted from the waiting queue.
-    pub(super) admitted: u64,
-    /// Descriptions of broken rules.
-    pub(super) wrong: Vec<String>,
-}
-
 /// Expected state of all rooms, to check the store against.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Watch {
@@ -132,10 +123,11 @@ impl Watch {
         room.seats.iter().filter(has_moved).count() as u64
     }
 
-    /// Checks the result of an operation against the seats before it.
-    pub(super) fn observe(&mut self, now: Micros, request: &Request, result: &OpResult) -> Seen {
+    /// Checks the result of an operation against the seats before it. Returns the number of clients
+    /// that it admitted from the waiting queue, and descriptions of broken rules.
+    pub(super) fn observe(&mut self, now: Micros, request: &Request, result: &OpResult) -> (u64, Vec<String>) {
         let room = self.rooms.entry(request.room.clone()).or_default();
-        let mut seen = Seen::default();
+        let (mut admitted, mut wrong) = (0, Vec::new());
         let changed = room.note(now, result);
         let over = result.capacity.is_some_and(|capacity| result.count > u64::from(capacity));
         let may_be_over =
@@ -143,7 +135,7 @@ impl Watch {
         let lowered = matches!(request.op, Op::SetCapacity { .. });
         if over && !may_be_over && !lowered {
             let (count, capacity) = (result.count, result.capacity);
-            seen.wrong.push(format!("{} has {count} members of {capacity:?}: {:?}", request.room, request.op));
+            wrong.push(format!("{} has {count} members of {capacity:?}: {:?}", request.room, request.op));
         }
         (room.count, room.incarnation, room.version) = (result.count, result.incarnation, result.version);
         match &request.op {
@@ -172,13 +164,13 @@ impl Watch {
                 Some(seat) => seat.waits.take(),
                 None => None,
             };
-            seen.admitted += u64::from(from_queue.is_some());
+            admitted += u64::from(from_queue.is_some());
             let place = from_queue.unwrap_or(u64::MAX);
             if let Some(passed) = room.first_before(place, now + ROUNDING) {
-                seen.wrong.push(format!("{} passes {passed} in the queue for {}", member.client, request.room));
+                wrong.push(format!("{} passes {passed} in the queue for {}", member.client, request.room));
             }
         }
-        seen
+        (admitted, wrong)
     }
 }
 
