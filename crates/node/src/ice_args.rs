@@ -49,15 +49,11 @@ impl std::fmt::Debug for IceConfig {
     }
 }
 
-/// Error of a file without a secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must hold a secret in one line")]
-struct BadSecret;
-
 /// Returns the only line of a file, without white space around it, as coturn configures a secret.
-fn secret(content: &[u8]) -> Result<Arc<[u8]>, BadSecret> {
+fn secret(content: &[u8]) -> Result<Arc<[u8]>, &'static str> {
     let secret = content.trim_ascii();
-    if secret.is_empty() || secret.contains(&b'\n') { Err(BadSecret) } else { Ok(secret.into()) }
+    let is_one_line = !secret.is_empty() && !secret.contains(&b'\n');
+    if is_one_line { Ok(secret.into()) } else { Err("must hold a secret in one line") }
 }
 
 impl IceArgs {
@@ -97,11 +93,8 @@ impl IceConfig {
             put(servers.borrow().clone());
         };
         let list = async {
-            match list_file {
-                Some(file) => {
-                    file.follow(parse_list, |fixed| change(&|servers| servers.fixed = Arc::clone(&fixed))).await;
-                }
-                None => std::future::pending().await,
+            if let Some(file) = list_file {
+                file.follow(parse_list, |fixed| change(&|servers| servers.fixed = Arc::clone(&fixed))).await;
             }
         };
         let turn = async {
@@ -112,12 +105,12 @@ impl IceConfig {
                     }
                 });
             };
-            match secret_file {
-                Some(file) => file.follow(secret, new_secret).await,
-                None => std::future::pending().await,
+            if let Some(file) = secret_file {
+                file.follow(secret, new_secret).await;
             }
         };
         tokio::join!(list, turn);
+        std::future::pending::<()>().await;
     }
 }
 
