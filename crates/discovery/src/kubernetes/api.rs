@@ -101,15 +101,7 @@ pub(super) fn status_error(status: &kube::core::Status) -> ReadError {
 
 /// Joins the messages of an error and its causes, since each message covers only its own part.
 fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text.push_str(": ");
-            text.push_str(&part);
-        }
-        cause = error.source();
-    }
-    text
+    let causes = std::iter::successors(error.source(), |&cause| cause.source()).map(ToString::to_string);
+    let join = |text: String, part: String| if text.contains(&part) { text } else { format!("{text}: {part}") };
+    causes.fold(error.to_string(), join)
 }
