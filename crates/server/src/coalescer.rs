@@ -125,11 +125,17 @@ mod tests {
     }
 
     #[test]
-    fn idle_server_never_delays() {
+    fn idle_prompt_or_zero_delay_server_never_delays() {
         let start = Instant::now();
-        let mut meter = BusyMeter::new(start, WAIT, BUSY);
-        assert_eq!(waits(&mut meter, start, 1, Duration::from_micros(50)), 0);
-        assert_eq!(waits(&mut meter, start + Duration::from_secs(1), 2_000, Duration::from_micros(70)), 0);
+        let meter = |max_delay, is_prompt| BusyMeter { is_prompt, ..BusyMeter::new(start, max_delay, BUSY) };
+        for (what, mut meter, times, work_us) in [
+            ("idle", meter(WAIT, false), 1, 50),
+            ("idle of late", meter(WAIT, false), 2_000, 70),
+            ("prompt", meter(WAIT, true), 4_000, 50),
+            ("zero delay", meter(Duration::ZERO, false), 1_000, 900),
+        ] {
+            assert_eq!(waits(&mut meter, start, times, Duration::from_micros(work_us)), 0, "{what}");
+        }
     }
 
     #[test]
@@ -144,13 +150,6 @@ mod tests {
     }
 
     #[test]
-    fn prompt_server_never_delays() {
-        let start = Instant::now();
-        let mut meter = BusyMeter { is_prompt: true, ..BusyMeter::new(start, WAIT, BUSY) };
-        assert_eq!(waits(&mut meter, start, 4_000, Duration::from_micros(50)), 0);
-    }
-
-    #[test]
     fn delay_grows_with_the_busy_share() {
         let start = Instant::now();
         let wait = |percent: u32| {
@@ -161,12 +160,5 @@ mod tests {
         };
         assert_eq!([wait(14), wait(16), wait(20)], [None, Some(WAIT * 8 / 10), Some(WAIT)]);
         assert_eq!(wait(90), Some(WAIT));
-    }
-
-    #[test]
-    fn zero_delay_disables_coalescing() {
-        let start = Instant::now();
-        let mut meter = BusyMeter::new(start, Duration::ZERO, BUSY);
-        assert_eq!(waits(&mut meter, start, 1_000, Duration::from_micros(900)), 0);
     }
 }
