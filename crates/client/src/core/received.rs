@@ -9,22 +9,17 @@ use crate::ending::Fault;
 use crate::event::{Event, State, Welcome};
 use crate::outcome::{Delivered, Refusal, RequestError};
 
-struct ProtocolError;
-
 impl Core {
     /// Handles a text message from the socket. Drops the socket if the message breaks the protocol.
     pub(crate) fn text(&mut self, at: Moment, text: &str) {
-        let handled = match (incoming::parse(text), &mut self.phase) {
-            (_, Phase::Closed | Phase::Fetching { .. } | Phase::Waiting { .. }) => return,
-            (Some(message), Phase::Connecting { .. }) => self.on_greeting(at.now, message),
+        match (incoming::parse(text), &mut self.phase) {
+            (_, Phase::Closed | Phase::Fetching { .. } | Phase::Waiting { .. }) => {}
+            (Some(message), Phase::Connecting { .. }) => self.on_greeting(at, message),
             (Some(message), Phase::Connected(connection)) => {
                 connection.on_input();
-                self.on_message(at, message)
+                self.on_message(at, message);
             }
-            (None, _) => Err(ProtocolError),
-        };
-        if let Err(ProtocolError) = handled {
-            self.protocol_error(at);
+            (None, _) => self.protocol_error(at),
         }
     }
 
@@ -35,14 +30,13 @@ impl Core {
         }
     }
 
-    fn on_greeting(&mut self, now: Ms, message: Incoming) -> Result<(), ProtocolError> {
+    fn on_greeting(&mut self, at: Moment, message: Incoming) {
         match message {
-            Incoming::Welcome(welcome, resume) => self.welcome(now, welcome, resume),
+            Incoming::Welcome(welcome, resume) => self.welcome(at.now, welcome, resume),
             Incoming::Goodbye { retry_after_ms } => self.hint = retry_after_ms,
             Incoming::Ignored => {}
-            _ => return Err(ProtocolError),
+            _ => self.protocol_error(at),
         }
-        Ok(())
     }
 
     fn welcome(&mut self, now: Ms, welcome: Welcome, resume: String) {
@@ -59,14 +53,14 @@ impl Core {
         self.flush();
     }
 
-    fn on_message(&mut self, at: Moment, message: Incoming) -> Result<(), ProtocolError> {
+    fn on_message(&mut self, at: Moment, message: Incoming) {
         match message {
-            Incoming::Welcome(..) => return Err(ProtocolError),
+            Incoming::Welcome(..) => self.protocol_error(at),
             Incoming::Ack { id, members } => self.on_ack(id, members),
             Incoming::Error { id, refusal } => self.failed(id, refusal),
             Incoming::Goodbye { retry_after_ms } => self.hint = retry_after_ms,
             Incoming::Message(event, None) => self.emit(event),
-            Incoming::Message(event, Some((n, name))) => return self.receive(at, event, n, &name),
+            Incoming::Message(event, Some((n, name))) => self.receive(at, event, n, &name),
             Incoming::Event(event) => {
                 if let Event::Left { room, .. } = &event {
                     self.rooms.leave(room);
@@ -75,19 +69,17 @@ impl Core {
             }
             Incoming::Ignored => {}
         }
-        Ok(())
     }
 
-    fn receive(&mut self, at: Moment, event: Event, n: u64, name: &str) -> Result<(), ProtocolError> {
-        let Phase::Connected(connection) = &mut self.phase else { return Ok(()) };
-        let acknowledge = connection.receive(at.now, n).map_err(|_| ProtocolError)?;
+    fn receive(&mut self, at: Moment, event: Event, n: u64, name: &str) {
+        let Phase::Connected(connection) = &mut self.phase else { return };
+        let Ok(acknowledge) = connection.receive(at.now, n) else { return self.protocol_error(at) };
         if self.names.insert(at.now, name) {
             self.emit(event);
         }
         if let Some(n) = acknowledge {
             self.act(at, &DueAction::Acknowledge(n));
         }
-        Ok(())
     }
 
     fn on_ack(&mut self, id: u64, members: Option<u64>) {
