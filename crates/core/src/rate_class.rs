@@ -63,10 +63,8 @@ mod tests {
         let bots = RateClass::new("bots").unwrap();
         let read = |text: &str| text.parse::<ClassRates>();
         assert_eq!(read("bots=20"), Ok(ClassRates { class: bots.clone(), rates: Rates { messages: 20, bytes: None } }));
-        assert_eq!(
-            read("bots=0/65536"),
-            Ok(ClassRates { class: bots, rates: Rates { messages: 0, bytes: Some(65_536) } })
-        );
+        let rates = Rates { messages: 0, bytes: Some(65_536) };
+        assert_eq!(read("bots=0/65536"), Ok(ClassRates { class: bots, rates }));
         for (text, part) in [
             ("bots", "NAME=MESSAGES"),
             ("=1", "\"\""),

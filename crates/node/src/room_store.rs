@@ -220,10 +220,8 @@ mod tests {
             with("redis-sentinel://h:1,h:2/rooms?sentinelPassword=s", "p"),
             redis("redis-sentinel://:p@h:1,h:2/rooms?sentinelPassword=s")
         );
-        let shown = with("redis://h:1", "a/b:c@d,e%").unwrap();
-        assert!(
-            "redis://:a%2Fb%3Ac%40d%2Ce%25@h:1".parse::<RoomLocation>().is_ok() && shown.to_string() == "redis://h:1"
-        );
+        assert_eq!(with("redis://h:1", "a/b:c@d,e%").unwrap().to_string(), "redis://h:1");
+        assert!("redis://:a%2Fb%3Ac%40d%2Ce%25@h:1".parse::<RoomLocation>().is_ok());
         for (url, content, part) in [
             ("mesh", "secret", "mesh"),
             ("redis://:other@h:1", "secret", "remove the one in --room-store"),

@@ -534,11 +534,7 @@ mod tests {
         lane.take_frame(now, &mut batches).unwrap();
         assert_eq!(lane.outcome_on_its_way(message), Some(EnvelopeOutcome::Written));
         let to_another = (message.0, KeyHash::of("carol"));
-        assert_eq!(
-            lane.outcome_on_its_way(to_another),
-            None,
-            "the same broadcast has an outcome for each of its recipients"
-        );
+        assert_eq!(lane.outcome_on_its_way(to_another), None, "each recipient of a broadcast has its own outcome");
         lane.acknowledged(now, BatchNumber(1));
         assert_eq!(lane.outcome_on_its_way(message), None);
         assert!(lane.push_outcome(QueuedOutcome { outcome: EnvelopeOutcome::Retransmit, ..outcome(1) }));

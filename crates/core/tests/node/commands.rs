@@ -55,11 +55,7 @@ fn commands_sent_at_once_are_carried_out_in_order() {
     let received = stage.received("a");
     let kinds: Vec<_> = received.iter().map(|text| text.split('"').nth(3).unwrap()).collect();
     assert_eq!(kinds, ["joined", "ack", "left", "ack", "error", "error", "ack"], "{received:?}");
-    assert_eq!(
-        received.last().unwrap(),
-        r#"{"type":"ack","id":2,"delivered":1}"#,
-        "a broadcast's comes with its outcomes"
-    );
+    assert_eq!(received.last().unwrap(), r#"{"type":"ack","id":2,"delivered":1}"#, "it comes with the outcomes");
     assert!(received[4].contains("not_in_room"));
     let broadcast = r#"{"type":"broadcast","room":"r","from":"a","data":1,"id":2}"#.to_owned();
     assert!(stage.received("b").contains(&broadcast));

@@ -35,10 +35,7 @@ fn emptied_store_is_restored_with_its_queue_order() {
     for name in ["a", "b"] {
         let received = stage.received(name);
         let both = r#""members":[{"client_id":"a"},{"client_id":"b"}]"#;
-        assert!(
-            received.len() <= 1 && received.iter().all(|text| text.contains(both)),
-            "{name} at most sees both: {received:?}"
-        );
+        assert!(received.len() <= 1 && received.iter().all(|text| text.contains(both)), "{name}: {received:?}");
     }
     stage.leave("b", "r");
     stage.advance(2 * PRESENCE);
@@ -88,11 +85,8 @@ fn room_stays_exact_when_a_failover_loses_writes() {
     stage.leave("b", "r");
     stage.advance(2 * SECOND);
     assert_eq!(stage.members("r"), ["a", "c"]);
-    let received = stage.received("a").concat();
-    assert!(
-        received.contains(r#""joined":[{"client_id":"c"}]"#) && received.contains(r#""client_id":"b""#),
-        "{received}"
-    );
+    let of_a = stage.received("a").concat();
+    assert!(of_a.contains(r#""joined":[{"client_id":"c"}]"#) && of_a.contains(r#""client_id":"b""#), "{of_a}");
 }
 
 #[test]
@@ -139,10 +133,7 @@ fn broadcast_is_refused_while_an_emptied_store_lacks_members() {
     assert!(received.contains("room_store_unavailable") && received.contains(r#""retry_after_ms":1000"#), "{received}");
     stage.advance(30 * SECOND);
     let received = stage.ask("a", BROADCAST).concat();
-    assert!(
-        received.contains(r#"{"type":"ack","id":3,"delivered":0}"#),
-        "members that are not back are gone: {received}"
-    );
+    assert!(received.contains(r#"{"type":"ack","id":3,"delivered":0}"#), "absent members are gone: {received}");
 }
 
 #[test]

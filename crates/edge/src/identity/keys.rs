@@ -194,10 +194,8 @@ mod tests {
             Keys::parse(Algorithm::RS256, pem(&info).as_bytes())
         };
         assert!(parse(256).is_ok() && parse(1_024).is_ok());
-        assert_eq!(
-            [255, 1_025].map(|length| parse(length).err()),
-            [255, 1_025].map(|it| Some(KeyError::ModulusLength(it)))
-        );
+        let lengths = [255, 1_025];
+        assert_eq!(lengths.map(|it| parse(it).err()), lengths.map(|it| Some(KeyError::ModulusLength(it))));
     }
 
     #[test]

@@ -77,10 +77,8 @@ fn newer_session_takes_the_seat_from_an_older_one() {
         room.end_session("alice", Duration::ZERO).await;
         assert_eq!(room.join("alice").await.statuses, [SeatStatus::Out]);
         assert_eq!(room.refresh(&["alice"]).await.statuses, [SeatStatus::Out]);
-        assert_eq!(
-            changes_of(&room.apply(Op::Leave { requester: Requester { number: 2, ..newer } }).await),
-            ["-alice"]
-        );
+        let leave = Op::Leave { requester: Requester { number: 2, ..newer } };
+        assert_eq!(changes_of(&room.apply(leave).await), ["-alice"]);
     });
 }
 

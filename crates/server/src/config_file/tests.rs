@@ -53,10 +53,8 @@ fn keys_are_flags_without_their_dashes() {
     let text = "id = 'a'\nhold-ms = 7\ndemo = true\nurls = ['turn:a', 'turn:b']\nkey = 'k'\nname = 'n'\n";
     let cli = settled(text, &[]);
     assert_eq!((cli.id.as_str(), cli.hold_ms, cli.demo), ("a", 7, true));
-    assert_eq!(
-        (cli.urls, cli.key, cli.name),
-        (vec!["turn:a".into(), "turn:b".into()], Some("k".into()), Some("n".into()))
-    );
+    assert_eq!(cli.urls, ["turn:a", "turn:b"]);
+    assert_eq!((cli.key.as_deref(), cli.name.as_deref()), (Some("k"), Some("n")));
     assert!(!settled("id = 'a'\ndemo = false\nurls = []", &[]).demo);
 }
 

@@ -226,10 +226,8 @@ fn input_dropped_early_leaves_a_backlog() {
     assert!(decoder.has_backlog());
     assert!(!decoder.unfinished());
 
-    assert_eq!(
-        hear(&mut decoder, &frame(TEXT, b"4"), LIMITS),
-        [Heard::Text(b"2".into()), Heard::Text(b"3".into()), Heard::Text(b"4".into())]
-    );
+    let rest = [b"2", b"3", b"4"].map(|text| Heard::Text(text.into()));
+    assert_eq!(hear(&mut decoder, &frame(TEXT, b"4"), LIMITS), rest);
     assert!(!decoder.has_backlog());
 }
 
