@@ -34,6 +34,13 @@ impl Node {
         (node, trunk)
     }
 
+    /// Creates node "a" with a trunk and a view of these nodes.
+    pub(crate) fn among(nodes: &[&str]) -> (Self, TrunkKey) {
+        let (mut node, trunk) = Self::with_trunk();
+        node.set_view(nodes);
+        (node, trunk)
+    }
+
     /// Creates node "a" with a client in slot 0 of the returned trunk.
     pub(crate) fn with_client(client_id: &str) -> (Self, TrunkKey) {
         let (mut node, trunk) = Self::with_trunk();

@@ -11,9 +11,7 @@ fn client(name: &str) -> ClientId {
 
 #[test]
 fn reports_show_pending_held_and_unconfirmed_messages() {
-    let mut node = Node::new("a");
-    node.set_view(&["a"]);
-    let trunk = node.core.trunk_up();
+    let (mut node, trunk) = Node::among(&["a"]);
     node.core.name_edge(trunk, "balancer-0");
     node.attach(trunk, 0, "anna", 0);
     node.up(trunk, 0, 1, "bert", 10);
@@ -34,8 +32,7 @@ fn reports_show_pending_held_and_unconfirmed_messages() {
 
 #[test]
 fn reports_tell_suspects_and_draining_nodes_from_owners() {
-    let mut node = Node::new("a");
-    node.set_view(&["a", "b"]);
+    let (mut node, _) = Node::among(&["a", "b"]);
     let owners = |node: &Node, client: &ClientId| {
         let (owner, stand_in) = node.core.owners(client);
         (owner.unwrap().to_string(), stand_in.map(ToString::to_string))
@@ -53,9 +50,8 @@ fn reports_tell_suspects_and_draining_nodes_from_owners() {
 
 #[test]
 fn kicked_client_is_sent_to_all_edges_and_cannot_resume() {
-    let mut node = Node::new("a");
-    node.set_view(&["a"]);
-    let trunks = [node.core.trunk_up(), node.core.trunk_up()];
+    let (mut node, trunk) = Node::among(&["a"]);
+    let trunks = [trunk, node.core.trunk_up()];
     node.attach(trunks[0], 0, "anna", 0);
     let anna = client("anna");
     for trunk in trunks {
@@ -78,9 +74,7 @@ fn kicked_client_is_sent_to_all_edges_and_cannot_resume() {
 
 #[test]
 fn new_edge_receives_earlier_kicks() {
-    let mut node = Node::new("a");
-    node.set_view(&["a"]);
-    let first = node.core.trunk_up();
+    let (mut node, first) = Node::among(&["a"]);
     node.core.kick(&client("anna"), 1_000);
     assert_eq!(node.take_output(first).kicked, [("anna".to_owned(), 1_000, true)]);
 
@@ -90,9 +84,8 @@ fn new_edge_receives_earlier_kicks() {
 
 #[test]
 fn kicks_of_an_edge_are_forwarded_once() {
-    let mut node = Node::new("a");
-    node.set_view(&["a"]);
-    let [knows, others] = [(); 2].map(|()| node.core.trunk_up());
+    let (mut node, knows) = Node::among(&["a"]);
+    let others = node.core.trunk_up();
     // The last time is years ahead of this node's clock.
     for (at, told) in [(1_000, true), (1_000, false), (999, false), (1_001, true), (u64::MAX / 2, false)] {
         node.send_frame(knows, &ToNode::Kicked { client_id: "anna", at });

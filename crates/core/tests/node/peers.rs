@@ -13,8 +13,7 @@ use crate::node::{HOLD, Node, SECOND, client_of, clients_of, newcomer, read};
 
 #[test]
 fn peer_back_in_the_view_gets_no_batch_number_twice() {
-    let ((mut node, trunk), there) = (Node::with_trunk(), client_of("b", &["a", "b"]));
-    node.set_view(&["a", "b"]);
+    let ((mut node, trunk), there) = (Node::among(&["a", "b"]), client_of("b", &["a", "b"]));
     node.attach(trunk, 0, "anna", 0);
     node.up(trunk, 0, 1, &there, 0);
     let (before, _) = read(&node.take_batches()[0]);
@@ -28,8 +27,7 @@ fn peer_back_in_the_view_gets_no_batch_number_twice() {
 
 #[test]
 fn peer_back_in_the_view_gets_no_exchange_number_twice() {
-    let mut node = Node::new("a");
-    node.set_view(&["a", "b"]);
+    let (mut node, _) = Node::among(&["a", "b"]);
     let (_, before) = node.opens_lane();
     node.set_view(&["a"]);
     node.set_view(&["a", "b"]);
@@ -39,8 +37,7 @@ fn peer_back_in_the_view_gets_no_exchange_number_twice() {
 
 #[test]
 fn redirected_messages_reach_a_client_that_attached_here() {
-    let ((mut node, trunk), there) = (Node::with_trunk(), client_of("b", &["a", "b"]));
-    node.set_view(&["a", "b"]);
+    let ((mut node, trunk), there) = (Node::among(&["a", "b"]), client_of("b", &["a", "b"]));
     node.attach(trunk, 0, "anna", 0);
     node.up(trunk, 0, 1, &there, 0);
     assert_eq!(node.take_batches().len(), 1);
@@ -51,10 +48,9 @@ fn redirected_messages_reach_a_client_that_attached_here() {
 
 #[test]
 fn former_destination_is_told_to_forget_messages() {
-    let (mut node, there) = (Node::new("a"), client_of("b", &["a", "b"]));
+    let ((mut node, trunk), there) = (Node::among(&["a", "b"]), client_of("b", &["a", "b"]));
     let mut other = Node::new("b");
-    let trunk = node.core.trunk_up();
-    [&mut node, &mut other].into_iter().for_each(|node| node.set_view(&["a", "b"]));
+    other.set_view(&["a", "b"]);
     node.attach(trunk, 0, "anna", 0);
     node.up(trunk, 0, 1, &there, 0);
     node.sends_to(&mut other);
@@ -91,10 +87,9 @@ fn forgets(mut batch: &[u8], client: &str) -> bool {
 
 #[test]
 fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
-    let (mut sender, mut holder) = (Node::new("a"), Node::new("b"));
-    sender.set_view(&["a", "b"]);
+    let ((mut sender, senders), mut holder) = (Node::among(&["a", "b"]), Node::new("b"));
     holder.set_view(&["b"]);
-    let (senders, recipients) = (sender.core.trunk_up(), holder.core.trunk_up());
+    let recipients = holder.core.trunk_up();
     sender.attach(senders, 0, "alice", 0);
     let bob = client_of("b", &["a", "b"]);
     holder.attach(recipients, 0, &bob, 0);
@@ -114,9 +109,8 @@ fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
 
 #[test]
 fn batch_of_an_earlier_exchange_is_not_executed() {
-    let (mut sender, mut holder) = (Node::new("a"), Node::new("b"));
-    [&mut sender, &mut holder].into_iter().for_each(|node| node.set_view(&["a", "b"]));
-    let trunk = sender.core.trunk_up();
+    let ((mut sender, trunk), mut holder) = (Node::among(&["a", "b"]), Node::new("b"));
+    holder.set_view(&["a", "b"]);
     sender.attach(trunk, 0, "alice", 0);
     let bob = client_of("b", &["a", "b"]);
     (1..=2).for_each(|seq| sender.up(trunk, 0, seq, &bob, 0));
@@ -133,8 +127,7 @@ fn batch_of_an_earlier_exchange_is_not_executed() {
 
 /// Returns the time in which a node redirects one message to each recipient of a suspect owner.
 fn time_to_redirect(recipients: &[String]) -> Duration {
-    let (mut node, trunk) = Node::with_trunk();
-    node.set_view(&["a", "b", "c"]);
+    let (mut node, trunk) = Node::among(&["a", "b", "c"]);
     node.attach(trunk, 0, "anna", 0);
     (1..).zip(recipients).for_each(|(seq, to)| node.up(trunk, 0, seq, to, 0));
     let (owner, _) = node.core.peers().next().unwrap();
@@ -160,8 +153,7 @@ fn every_owner_gets_the_location_after_a_full_lane() {
     const MOVED: usize = 60_000;
     // Together their names exceed the lane.
     let clients = clients_of("b", &["a", "b"], MOVED, 128);
-    let (mut node, trunk) = Node::with_trunk();
-    node.set_view(&["a"]);
+    let (mut node, trunk) = Node::among(&["a"]);
     for (slot, client) in (0..).zip(&clients) {
         node.send_frame(trunk, &ToNode::Attach(Attach { state: Some(b"admitted"), ..newcomer(slot, client, 1) }));
     }
