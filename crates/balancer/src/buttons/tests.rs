@@ -79,9 +79,7 @@ async fn request_of_another_page_or_machine_is_refused() {
     let elsewhere = "192.0.2.1:5000".parse::<SocketAddr>().unwrap();
     let foreign = [
         changed(|request| drop(request.headers_mut().remove(MARK))),
-        changed(|request| {
-            request.extensions_mut().insert(ConnectInfo(elsewhere));
-        }),
+        changed(|request| _ = request.extensions_mut().insert(ConnectInfo(elsewhere))),
         with([(ORIGIN, "http://evil.example")]),
         with([(ORIGIN, "null")]),
         with([(HOST, "evil.example:8080"), (ORIGIN, "http://evil.example:8080")]),

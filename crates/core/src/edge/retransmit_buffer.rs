@@ -123,9 +123,7 @@ mod tests {
     fn filled(count: usize) -> RetransmitBuffer {
         let mut store = RetransmitBuffer::default();
         let now = Instant::now();
-        (0..count).for_each(|_| {
-            store.push(b"four", now);
-        });
+        (0..count).for_each(|_| _ = store.push(b"four", now));
         store
     }
 
@@ -150,9 +148,7 @@ mod tests {
         assert!(filled(4).is_full(&RetransmitLimits { frames: 4, ..wide }));
         assert!(filled(4).is_full(&RetransmitLimits { bytes: 16, ..wide }));
         let mut store = filled(4);
-        (2..=3).for_each(|seq| {
-            store.remove(Seq(seq));
-        });
+        (2..=3).for_each(|seq| _ = store.remove(Seq(seq)));
         assert!(store.is_full(&RetransmitLimits { span: 4, ..wide }), "an old frame keeps its distance to the newest");
         store.remove(Seq(1));
         assert!(!store.is_full(&RetransmitLimits { span: 4, ..wide }));
@@ -161,9 +157,7 @@ mod tests {
     #[test]
     fn empty_retransmit_buffer_frees_its_memory() {
         let mut store = filled(100);
-        (2..=100).rev().for_each(|seq| {
-            store.remove(Seq(seq));
-        });
+        (2..=100).rev().for_each(|seq| _ = store.remove(Seq(seq)));
         store.tidy();
         assert_eq!(store.iter().map(|(seq, _)| seq.0).collect::<Vec<_>>(), [1]);
         store.remove(Seq(1));

@@ -304,10 +304,8 @@ mod tests {
 
     fn send(queue: &mut OutboundQueue, now: Instant, number: u64, deadline: Duration) {
         let deadline = Deadline { expires: now + deadline, may_hold: true };
-        queue.push(
-            now,
-            OutboundMessage::new(MessageNumber(number), Seq(number), None, deadline, Rc::from(&b"{}"[..]), true),
-        );
+        let (number, seq, payload) = (MessageNumber(number), Seq(number), Rc::from(&b"{}"[..]));
+        queue.push(now, OutboundMessage::new(number, seq, None, deadline, payload, true));
     }
 
     /// Returns the numbers and predecessors of a retransmission.

@@ -100,14 +100,11 @@ fn session_without_frames_leaves_with_its_socket() {
 
 #[test]
 fn client_that_requests_without_reading_is_too_slow() {
-    for ask in [
-        (|core: &mut EdgeCore, now, client| {
-            core.client_text(now, client, br#"{"type":"ping"}"#);
-        }) as fn(&mut EdgeCore, Instant, ClientKey),
-        |core, now, client| {
-            core.client_ping(now, client, &[b'x'; 125]);
-        },
-    ] {
+    let asks: [fn(&mut EdgeCore, Instant, ClientKey); 2] = [
+        |core, now, client| _ = core.client_text(now, client, br#"{"type":"ping"}"#),
+        |core, now, client| _ = core.client_ping(now, client, &[b'x'; 125]),
+    ];
+    for ask in asks {
         let (mut edge, _, client) = Edge::with_client(false);
         (0..100_000).for_each(|_| ask(&mut edge.core, edge.now, client));
         match edge.core.next_effect() {

@@ -118,9 +118,7 @@ fn confined_client_signals_itself_but_no_former_member() {
 #[test]
 fn confined_signals_flow_to_known_members_in_an_outage() {
     let mut stage = stage();
-    for name in ["a", "b", "c"] {
-        stage.join(name, "r");
-    }
+    stage.join_all(&["a", "b", "c"], "r");
     stage.say("a", &signal("b", 1));
     stage.received("a");
     stage.store_is_down = true;

@@ -71,10 +71,8 @@ impl Node {
 
     /// Attaches a client that another node has admitted. `seq` is its latest frame.
     pub(crate) fn attach(&mut self, trunk: TrunkKey, slot: Slot, client_id: &str, seq: u64) {
-        self.send_frame(
-            trunk,
-            &ToNode::Attach(Attach { seq: Seq(seq), state: Some(b"admitted"), ..newcomer(slot, client_id, 1) }),
-        );
+        let attach = Attach { seq: Seq(seq), state: Some(b"admitted"), ..newcomer(slot, client_id, 1) };
+        self.send_frame(trunk, &ToNode::Attach(attach));
     }
 
     /// Sends a signal to `to` with `padding` bytes of data, and with `seq` as its `id`.

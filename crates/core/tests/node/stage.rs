@@ -192,11 +192,8 @@ impl Stage {
     pub(crate) fn send(&mut self, name: &'static str, text: &str) {
         let client = self.clients.get_mut(name).unwrap();
         client.seq += 1;
-        let (node, slot, seq) = (client.node, client.slot, client.seq);
-        self.send_frame(
-            node,
-            &ToNode::Up { slot, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
-        );
+        let (node, slot, seq, ttl) = (client.node, client.slot, Seq(client.seq), RemainingTtl::from_duration(HOLD));
+        self.send_frame(node, &ToNode::Up { slot, seq, ttl, payload: text.as_bytes() });
     }
 
     /// Sends a client's message, and processes everything that needs no time.

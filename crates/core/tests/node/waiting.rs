@@ -65,9 +65,7 @@ fn sealed_room_refuses_joins_without_a_queue() {
 #[test]
 fn queue_position_is_sent_at_most_once_a_second() {
     let mut stage = full_room();
-    for name in ["b", "c", "d"] {
-        stage.join(name, "r");
-    }
+    stage.join_all(&["b", "c", "d"], "r");
     stage.advance(SECOND);
     stage.leave("b", "r");
     stage.advance(SECOND / 10);
@@ -123,7 +121,7 @@ fn seat_is_freed_in_time_when_its_session_moved() {
     let absent = clients.into_iter().find(|client| stage.ranked(client)[0] == "n0").unwrap();
     stage.attach(absent, "n0");
     stage.attach("b", "n1");
-    [absent, "b"].into_iter().for_each(|name| drop(stage.join(name, "r")));
+    stage.join_all(&[absent, "b"], "r");
     stage.detach(absent, DetachReason::Lost);
     stage.advance(20 * SECOND);
     stage.drain("n0");
