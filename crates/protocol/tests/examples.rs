@@ -10,7 +10,7 @@ use signaling_protocol::close::Advice;
 use signaling_protocol::limits::{
     DEFAULT_HOLD, DEFAULT_MESSAGE_BYTES, HEARTBEAT, MAX_MEMBER_DATA_BYTES, MAX_QUERY_BYTES, MAX_REQUEST_ID,
 };
-use signaling_protocol::server::{self, IceServer, ServerMessage};
+use signaling_protocol::server::{self, ServerMessage};
 use signaling_protocol::{CloseCode, ErrorCode};
 
 const DOCUMENT: &str = include_str!("../PROTOCOL.md");
@@ -110,6 +110,16 @@ fn documented_limits_equal_the_crate() {
     }
 }
 
+/// Makes a message of a type from the fields of an example. Lists follow the semicolon.
+macro_rules! make {
+    ($example:ident, $type:ident $($field:ident)* $(; $($list:ident)*)?) => {
+        ServerMessage::$type {
+            $($field: $example.get(stringify!($field)),)*
+            $($($list: &$example.get::<Option<Vec<_>>>(stringify!($list)).unwrap_or_default(),)*)?
+        }
+    };
+}
+
 /// Any message of a server, parsed so that it can be encoded again.
 struct Example<'a>(BTreeMap<&'a str, &'a RawValue>);
 
@@ -130,54 +140,19 @@ impl<'a> Example<'a> {
 
     /// Encodes the message with every encoder for its type.
     fn encodings(&self) -> Option<Vec<Vec<u8>>> {
-        let ice_servers: &Vec<IceServer> = &self.get::<Option<_>>("ice_servers").unwrap_or_default();
         let message = match self.kind() {
             "signal" | "broadcast" => return Some(vec![self.client_message()]),
-            "welcome" => ServerMessage::Welcome {
-                client_id: self.get("client_id"),
-                resume: self.get("resume"),
-                resumed: self.get("resumed"),
-                heartbeat_ms: self.get("heartbeat_ms"),
-                max_message_bytes: self.get("max_message_bytes"),
-                ice_servers,
-                node: self.get("node"),
-            },
-            "ack" => ServerMessage::Ack { id: self.get("id"), delivered: self.get("delivered") },
-            "error" => ServerMessage::Error {
-                code: self.get("code"),
-                message: self.get("message"),
-                id: self.get("id"),
-                to: self.get("to"),
-                room: self.get("room"),
-                retry_after_ms: self.get("retry_after_ms"),
-            },
-            "ice_servers" => ServerMessage::IceServers { ice_servers },
-            "moved" => ServerMessage::Moved { node: self.get("node") },
-            "joined" => ServerMessage::Joined {
-                room: self.get("room"),
-                version: self.get("version"),
-                capacity: self.get("capacity"),
-                count: self.get("count"),
-                members: &self.get::<Vec<_>>("members"),
-                more: self.get("more"),
-                after: self.get("after"),
-            },
-            "waiting" => ServerMessage::Waiting {
-                room: self.get("room"),
-                ahead: self.get("ahead"),
-                queue_length: self.get("queue_length"),
-            },
-            "members_changed" => ServerMessage::MembersChanged {
-                room: self.get("room"),
-                version: self.get("version"),
-                joined: &self.get::<Vec<_>>("joined"),
-                left: &self.get::<Vec<_>>("left"),
-            },
-            "left" => ServerMessage::Left { room: self.get("room"), reason: self.get("reason") },
+            "welcome" => make!(self, Welcome client_id resume resumed heartbeat_ms max_message_bytes node; ice_servers),
+            "ack" => make!(self, Ack id delivered),
+            "error" => make!(self, Error code message id to room retry_after_ms),
+            "ice_servers" => make!(self, IceServers; ice_servers),
+            "moved" => make!(self, Moved node),
+            "joined" => make!(self, Joined room version capacity count more after; members),
+            "waiting" => make!(self, Waiting room ahead queue_length),
+            "members_changed" => make!(self, MembersChanged room version; joined left),
+            "left" => make!(self, Left room reason),
             "pong" => ServerMessage::Pong,
-            "goodbye" => {
-                ServerMessage::Goodbye { reason: self.get("reason"), retry_after_ms: self.get("retry_after_ms") }
-            }
+            "goodbye" => make!(self, Goodbye reason retry_after_ms),
             _ => return None,
         };
         let mut encodings = vec![message.to_json()];
