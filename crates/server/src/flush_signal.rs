@@ -90,22 +90,17 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn immediate_requests_are_due_at_once_and_count_as_one() {
-        let (signal, start) = (FlushSignal::default(), Instant::now());
-        signal.flush_now();
-        signal.flush_now();
-        signal.wait().await;
-        assert_eq!(start.elapsed(), Duration::ZERO);
-        assert!(timeout(Duration::from_secs(9), signal.wait()).await.is_err(), "two requests count as one");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn immediate_request_overtakes_a_delayed_one() {
-        let (signal, start) = (FlushSignal::default(), Instant::now());
-        signal.flush_soon();
-        signal.flush_now();
-        signal.wait().await;
-        assert_eq!(start.elapsed(), Duration::ZERO);
+    async fn immediate_request_is_due_at_once_with_an_earlier_one() {
+        let earlier: [(&str, fn(&FlushSignal)); 2] =
+            [("immediate", FlushSignal::flush_now), ("delayed", FlushSignal::flush_soon)];
+        for (what, earlier) in earlier {
+            let (signal, start) = (FlushSignal::default(), Instant::now());
+            earlier(&signal);
+            signal.flush_now();
+            signal.wait().await;
+            assert_eq!(start.elapsed(), Duration::ZERO, "{what}");
+            assert!(timeout(Duration::from_secs(9), signal.wait()).await.is_err(), "{what}: both count as one");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -147,11 +147,7 @@ mod tests {
             let passed = passed(&MESSAGES, offered, 60, 100);
             assert!((588..=612).contains(&passed), "of {offered} a second {passed} in a minute");
         }
-    }
-
-    #[test]
-    fn client_within_its_rate_is_never_refused() {
-        assert_eq!(passed(&MESSAGES, 10, 60, 100), 600);
+        assert_eq!(passed(&MESSAGES, 10, 60, 100), 600, "a client within its rate is never refused");
     }
 
     #[test]
