@@ -91,9 +91,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn immediate_request_is_due_at_once_with_an_earlier_one() {
-        let earlier: [(&str, fn(&FlushSignal)); 2] =
-            [("immediate", FlushSignal::flush_now), ("delayed", FlushSignal::flush_soon)];
-        for (what, earlier) in earlier {
+        let now: fn(&FlushSignal) = FlushSignal::flush_now;
+        for (what, earlier) in [("immediate", now), ("delayed", FlushSignal::flush_soon)] {
             let (signal, start) = (FlushSignal::default(), Instant::now());
             earlier(&signal);
             signal.flush_now();
