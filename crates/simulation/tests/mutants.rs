@@ -55,7 +55,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let parted_rooms = || Size { faults: 4, kinds: parted_kinds, ..mesh_rooms() };
     match mutant {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
-        Mutant::LingeringSeats => (rooms(), Promise(4)),
+        Mutant::LingeringSeats => (rooms(), Promise(91)),
         Mutant::Refresh | Mutant::Restore => (rooms(), Promise(0)),
         Mutant::RoomIncarnations => (rooms(), Promise(24)),
         Mutant::ClaimSeats | Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired | Mutant::RoomCopies => {
@@ -63,12 +63,12 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         }
         Mutant::RepeatedRequests | Mutant::RepeatedQueries | Mutant::RoomCopied => (mesh_rooms(), Promise(0)),
         Mutant::RoomEpochs | Mutant::Claims | Mutant::LateDrops => (mesh_rooms(), Promise(0)),
-        Mutant::UnclaimedSeats => (mesh_rooms(), Promise(1)),
+        Mutant::UnclaimedSeats => (mesh_rooms(), Promise(53)),
         // Rooms have a backup, so a single crash loses no operation.
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
-        Mutant::Barrier => (parted_rooms(), Promise(193)),
-        Mutant::RefusedLogs => (lost_rooms(), Promise(609)),
-        Mutant::RoomReports => (lost_rooms(), Promise(82)),
+        Mutant::Barrier => (parted_rooms(), Promise(24)),
+        Mutant::RefusedLogs => (lost_rooms(), Promise(456)),
+        Mutant::RoomReports => (lost_rooms(), Promise(988)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
         Mutant::RemainingTtl | Mutant::OneByOne => (all(), Promise(2)),
         Mutant::Incarnation => (all(), Promise(21)),
@@ -80,15 +80,14 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Relays | Mutant::ReturnPath | Mutant::Eviction => (all(), Promise(8)),
         Mutant::Via => (all(), Promise(42)),
         Mutant::Takeover => (crowd(), Promise(45)),
-        Mutant::LateOutcomes => (hasty(), Promise(223)),
+        Mutant::LateOutcomes => (hasty(), Promise(23)),
         Mutant::ProcessPause => (all(), Promise(54)),
         Mutant::Detour | Mutant::Suspects => (cuts(), Promise(9)),
-        Mutant::BatchNumbers
-        | Mutant::EdgeRetransmissions
-        | Mutant::RetransmitBuffer
-        | Mutant::PrevPending
-        | Mutant::Written
-        | Mutant::SkippedReports => (all(), Promise(0)),
+        Mutant::BatchNumbers | Mutant::EdgeRetransmissions | Mutant::RetransmitBuffer | Mutant::Written => {
+            (all(), Promise(0))
+        }
+        Mutant::PrevPending => (all(), Promise(22)),
+        Mutant::SkippedReports => (all(), Promise(67)),
         Mutant::Lingering => (moves(), Promise(3)),
         Mutant::AcceptanceTime => (all(), Promise(18)),
         Mutant::Deduplicator => (all(), Promise(5)),
