@@ -12,8 +12,9 @@ use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, SessionKey};
 
-/// Time after a new location in which messages can arrive that were at that node before the client.
-const LOCATION_SETTLE_TIME: Duration = Duration::from_secs(1);
+/// Time after a report in which messages can arrive that were at that node before the client. A
+/// held message is retransmitted after 5 s, with the nodes that relayed it.
+const LOCATION_SETTLE_TIME: Duration = Duration::from_secs(6);
 /// Maximum locations sent at a time: about 10 ms.
 const MAX_ANNOUNCED: usize = 10_000;
 /// Maximum locations at a time that do not fit into their lanes.
@@ -47,7 +48,8 @@ impl NodeCore {
     }
 
     /// Forgets a client's location, since a message has been there. Either the message was there
-    /// before the client, or the client has left: a location of the last second is kept.
+    /// before the client, or the client has left: a location that was reported in the last 6 s is
+    /// kept.
     pub(super) fn doubt_location(&mut self, now: Instant, client: &str) {
         let is_old = |known: &Location| now.saturating_duration_since(known.reported_at) >= LOCATION_SETTLE_TIME;
         if self.directory.locations.get(client).is_some_and(is_old) {
