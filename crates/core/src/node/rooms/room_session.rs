@@ -159,7 +159,8 @@ pub(super) struct RoomSession {
     pub(super) accepted_broadcasts: AcceptedBroadcasts,
     /// Time at which its socket was lost. `None`: the socket is here, or was at the last check.
     pub(super) socket_lost_at: Option<Instant>,
-    /// Time from which it waits for the check for its end. `None`: its socket is here.
+    /// Time from which it waits for the check for its end. `None`: no check is queued, since its
+    /// socket is here or was lost after the last sweep.
     pub(super) checked_from: Option<Instant>,
 }
 
