@@ -44,7 +44,8 @@ impl<S: Read + Write> Trunk<S> {
     ///
     /// # Errors
     /// If the trunk has ended: [`TrunkCloseReason::Closed`] by a close frame, `Failed` by an error
-    /// or an end without that frame, `ProtocolError` if `on_frames` rejects a batch.
+    /// or an end without that frame, `ProtocolError` if `on_frames` rejects a batch or a batch
+    /// exceeds the size limit.
     pub fn read(
         &mut self,
         now: Instant,
@@ -165,7 +166,7 @@ mod tests {
 
     use mio::net::TcpStream;
 
-    use super::super::{OutboundTrunk, PolledStream};
+    use super::super::{MAX_MESSAGE_BYTES, OutboundTrunk, PolledStream};
     use super::*;
 
     /// One end, and the socket of the other.
@@ -218,6 +219,17 @@ mod tests {
         let (batches, end) = read(&mut trunk);
         assert_eq!(batches, [b"last"]);
         assert!(matches!(end, Err(TrunkCloseReason::Failed(_))), "no close frame");
+    }
+
+    #[test]
+    fn batch_over_the_size_limit_violates_the_protocol() {
+        for (excess, is_valid) in [(0, true), (1, false)] {
+            let (mut trunk, mut other) = pair(b"");
+            let bytes = (MAX_MESSAGE_BYTES + excess) as u64;
+            send(&mut other, &[&[0x82, 127][..], &bytes.to_be_bytes()].concat(), &mut trunk);
+            let end = read(&mut trunk).1;
+            assert!(if is_valid { !end.unwrap() } else { matches!(end, Err(TrunkCloseReason::ProtocolError(_))) });
+        }
     }
 
     #[test]

@@ -31,10 +31,10 @@ pub enum TrunkCloseReason {
     #[error("no input, or a write unfinished, for {:?}", limits::SUSPECT_AFTER)]
     Silent,
     /// The connection failed or ended without a close frame, or the other end violated the
-    /// WebSocket protocol or the size limit.
+    /// WebSocket protocol.
     #[error(transparent)]
-    Failed(#[from] tungstenite::Error),
-    /// The other end sent an invalid batch; holds its defect.
+    Failed(tungstenite::Error),
+    /// The other end sent an invalid batch, or one over the size limit; holds its defect.
     #[error("{0}")]
     ProtocolError(String),
     /// This end closed it, whether or not the other end has read the close frame.
@@ -54,6 +54,15 @@ impl TrunkCloseReason {
             Self::ClosedLocally => TrunkCloseLabel::Local,
         };
         METRICS.trunk_closes.of(label).inc();
+    }
+}
+
+impl From<tungstenite::Error> for TrunkCloseReason {
+    fn from(error: tungstenite::Error) -> Self {
+        match error {
+            tungstenite::Error::Capacity(excess) => Self::ProtocolError(excess.to_string()),
+            other => Self::Failed(other),
+        }
     }
 }
 
