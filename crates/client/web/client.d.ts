@@ -233,6 +233,9 @@ export class Client extends EventTarget {
   /**
    * Connects, and ends the wait for the next attempt. Returns at once. A closed client resumes the
    * session that a page of this tab saved, if there is one, or starts a new one.
+   *
+   * @throws {TypeError} if the platform has no WebSocket and the options name none
+   * @throws {TypeError | DOMException} if the URL is invalid, unless a token is fetched first
    */
   connect(): void;
   /**

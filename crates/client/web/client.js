@@ -98,10 +98,12 @@ export class Client extends EventTarget {
    * connecting or connected. A closed client resumes the session that a page of this tab saved, if
    * there is one, or starts a new one.
    *
+   * @throws {TypeError} if the platform has no WebSocket and the options name none
    * @throws {TypeError | DOMException} if the URL is invalid, unless a token is fetched first. In
    *   both cases the attempt fails after 10 s
    */
   connect() {
+    if (!this.#WebSocket) throw new TypeError('this platform has no WebSocket: pass a class as the option WebSocket');
     this.#perform((now) => {
       this.#takeSaved(now);
       this.#core.start(now);

@@ -120,3 +120,12 @@ test('page without access to its storage has a client', (context) => {
   const client = new Client({ urls: ['ws://mesh.example'], clientId: 'me', WebSocket: FakeSocket });
   assert.equal(client.state, 'closed');
 });
+
+test('platform without WebSocket is named when the client connects', (context) => {
+  const { WebSocket } = globalThis;
+  context.after(() => Object.assign(globalThis, { WebSocket }));
+  globalThis.WebSocket = undefined;
+  const client = new Client({ urls: ['ws://mesh.example'], clientId: 'me' });
+  assert.throws(() => client.connect(), { name: 'TypeError', message: /option WebSocket/ });
+  assert.equal(client.state, 'closed');
+});
