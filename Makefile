@@ -71,7 +71,7 @@ fmt: ## Format the code
 check: deps-check ## Check formatting, lints, documentation, licences and bans, unused dependencies, packages, scripts, manifests, alerts, texts
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --lib --bins --examples
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --lib --examples
 	$(MAKE) package
 	.ci/lint
 

@@ -15,7 +15,7 @@ use signaling_simulation::{Counters, FaultKind, Mutant, Size, run};
 /// Maximum number of seeds until a broken promise is found.
 const SEEDS: u64 = 1_000;
 /// Number of seeds over which counts are compared.
-const COMPARED: u64 = 60;
+const COMPARED: u64 = 30;
 
 /// Evidence of a broken rule.
 enum Shows {
