@@ -108,13 +108,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
 
     /// Returns the next message. Panics if none arrives within 30 s.
     pub async fn recv(&mut self) -> Value {
-        loop {
-            match timeout(MESSAGE_TIMEOUT, self.socket.next()).await.expect("no message in time") {
-                Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).unwrap(),
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                other => panic!("instead of a message: {other:?}"),
+        let message = async {
+            loop {
+                match self.socket.next().await {
+                    Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).unwrap(),
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                    other => panic!("instead of a message: {other:?}"),
+                }
             }
-        }
+        };
+        timeout(MESSAGE_TIMEOUT, message).await.expect("no message in time")
     }
 
     /// Returns the next message of this type and discards others. Panics after 30 s without any.

@@ -1,11 +1,12 @@
 //! Cuts of lanes: resets of TCP connections between nodes. `mesh` calls it.
 
-use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 use anyhow::{Context, Result};
-use procfs::net::tcp;
 use procfs::process::{FDTarget, Process};
-use rustix::net::connect_unspec;
+use rustix::io::Errno;
+use rustix::net::{connect_unspec, getpeername};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use crate::files::Server;
@@ -21,30 +22,36 @@ const ANY: &str = "any";
 /// If no connection matches, a process has ended, or the system gives no access to its sockets.
 pub(crate) fn cut_lane(nodes: &[Server], from: &str, to: &str) -> Result<()> {
     let is = |name: &str, node: &Server| name == ANY || name == node.id;
-    let remote_by_inode: HashMap<_, _> =
-        tcp()?.into_iter().map(|entry| (entry.inode, format!("http://{}", entry.remote_address))).collect();
     let mut connections = Vec::new();
     for node in nodes.iter().filter(|node| is(from, node)) {
-        for file in Process::new(node.pid.cast_signed())?.fd()?.flatten() {
-            let FDTarget::Socket(inode) = file.target else { continue };
-            let remote = remote_by_inode.get(&inode);
-            connections.extend(
-                nodes
-                    .iter()
-                    .filter(|peer| is(to, peer) && remote == Some(&peer.internal))
-                    .map(|peer| (node, peer, file.fd)),
-            );
+        for socket in sockets(node)? {
+            let Some(remote) = getpeername(&socket).ok().flatten().and_then(|any| SocketAddr::try_from(any).ok())
+            else {
+                continue;
+            };
+            let internal = format!("http://{remote}");
+            let peer = nodes.iter().find(|peer| is(to, peer) && peer.internal == internal);
+            connections.extend(peer.map(|peer| (&node.id, &peer.id, socket)));
         }
     }
     // A remainder by 0 would panic. Without connections the next line fails.
     let drawn = getrandom::u32()? as usize % connections.len().max(1);
     let &(node, peer, _) = connections.get(drawn).with_context(|| format!("no lane from {from} to {to}"))?;
-    let pidfd = pidfd_open(Pid::from_raw(node.pid.cast_signed()).context("no process")?, PidfdFlags::empty())?;
-    for (_, _, fd) in connections.iter().filter(|(from, to, _)| (&from.id, &to.id) == (&node.id, &peer.id)) {
-        let socket = pidfd_getfd(&pidfd, *fd, PidfdGetfdFlags::empty())
-            .with_context(|| format!("the system gives no access to the sockets of {}", node.id))?;
+    for (_, _, socket) in connections.iter().filter(|(from, to, _)| (*from, *to) == (node, peer)) {
         // Linux resets a TCP connection whose socket connects to no address.
         connect_unspec(socket)?;
     }
     Ok(())
+}
+
+/// Returns the sockets of a node's process, without sockets that it closes meanwhile.
+fn sockets(node: &Server) -> Result<Vec<OwnedFd>> {
+    let pid = node.pid.cast_signed();
+    let pidfd = pidfd_open(Pid::from_raw(pid).context("no process")?, PidfdFlags::empty())?;
+    let files = Process::new(pid)?.fd()?.flatten().filter(|file| matches!(file.target, FDTarget::Socket(_)));
+    let copies = files.map(|file| pidfd_getfd(&pidfd, file.fd, PidfdGetfdFlags::empty()));
+    copies
+        .filter(|copy| !matches!(copy, Err(Errno::BADF)))
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("the system gives no access to the sockets of {}", node.id))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use signaling_integration_tests::raw_socket::{BINARY, frame};
 use signaling_integration_tests::{
     Head, Peer, RawSocket, TestMesh, admin_token, ask, ask_on, becomes, connect, connect_from, ends, get, metric,
-    until_some,
+    until, until_some,
 };
 use signaling_wire::forward::{self, Envelope, Item, QueueId};
 use signaling_wire::trunk::SUBPROTOCOL;
@@ -164,6 +164,7 @@ async fn lane_from_before_a_pause_ends_unread() {
     mesh.resume("node-0").await.unwrap();
     lane.ended().await;
     assert!(alice.has_nothing().await, "the batch is as old as the pause");
+    until(&mesh.node_internal(0), "signaling_sessions_attached_total", "", |attached| attached > 1.0).await;
     let mut lane = Lane::open(&mesh, 2).await;
     lane.send(&batch(1)).await;
     assert_eq!(alice.recv().await["data"], 1);

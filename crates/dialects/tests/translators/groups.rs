@@ -11,7 +11,7 @@ use signaling_rooms::{Room, Rules, Seat, SeatStatus};
 use crate::mesh::{Fault, Frames, Message};
 
 /// Cases of each test.
-const CASES: u64 = 5000;
+const CASES: u64 = 2000;
 /// Maximum members in a list, by seed.
 const PAGES: [usize; 3] = [1, 2, 100];
 
