@@ -68,28 +68,33 @@ mod tests {
     use super::*;
     use crate::coalescer::BusyThresholds;
 
-    /// Returns the turns within 200 ms of a task that works for 1 ms and sleeps for 1 ms.
-    fn turns(max_delay: Duration) -> usize {
-        let mut turns = 0;
-        let busy = BusyThresholds { enter: 15, exit: 7, full_delay_percent: 15 };
+    /// Returns the shortest sleep of a task that works for 1 ms and sleeps for 1 ms, within 200 ms
+    /// after the first 50 ms.
+    fn shortest_sleep(max_delay: Duration) -> Duration {
+        let mut shortest = Duration::MAX;
+        let busy = BusyThresholds { enter: 1, exit: 0, full_delay_percent: 1 };
         runtime(&Coalescer::new(max_delay, busy)).unwrap().block_on(async {
             let start = Instant::now();
-            while start.elapsed() < Duration::from_millis(200) {
+            while start.elapsed() < Duration::from_millis(250) {
                 let turn = Instant::now();
                 while turn.elapsed() < Duration::from_millis(1) {}
-                turns += 1;
+                let (sleeps_at, is_late) = (Instant::now(), start.elapsed() > Duration::from_millis(50));
                 tokio::time::sleep(Duration::from_millis(1)).await;
+                if is_late {
+                    shortest = shortest.min(sleeps_at.elapsed());
+                }
             }
         });
-        turns
+        shortest
     }
 
     #[test]
     fn busy_runtime_coalesces_input() {
-        // Other work on the machine only reduces turns, so the most of five runs count.
-        let most = |max_delay| (0..5).map(|_| turns(max_delay)).max().unwrap_or_default();
-        let (immediate, coalesced) = (most(Duration::ZERO), most(Duration::from_millis(10)));
-        assert!(coalesced * 3 / 2 < immediate, "{coalesced} turns instead of {immediate}");
+        // Other work on the machine only prolongs a sleep.
+        let shortest = |max_delay| (0..5).map(|_| shortest_sleep(max_delay)).min().unwrap_or_default();
+        let (immediate, coalesced) = (shortest(Duration::ZERO), shortest(Duration::from_millis(10)));
+        let limit = Duration::from_millis(6);
+        assert!(immediate < limit && limit < coalesced, "{immediate:?} and {coalesced:?}");
     }
 
     #[test]
