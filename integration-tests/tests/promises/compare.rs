@@ -41,7 +41,10 @@ async fn check(dialect: &str, contestants: &[&str], messages: u32) {
 
     let Run { is_success, report, complaints } = mesh_load_alone(&arguments).await;
 
-    assert!(is_success, "{complaints}");
+    // On a busy machine messages may be late, and there are no figures then.
+    let failures: Vec<_> = complaints.lines().filter(|line| line.starts_with("FAILED")).collect();
+    let is_late = !failures.is_empty() && failures.iter().all(|line| line.ends_with("no run counts, at any rate"));
+    assert!(is_success || is_late, "{complaints}");
     let all_arrived = json!({ "sent": messages, "delivered": messages, "lost": 0, "duplicated": 0, "reordered": 0 });
     let rows = report["rows"].as_array().unwrap();
     for &contestant in contestants {
@@ -54,7 +57,6 @@ async fn check(dialect: &str, contestants: &[&str], messages: u32) {
         let mut is_in_time = true;
         for load in loads {
             assert_eq!(load["messages"], all_arrived, "{contestant}: {load}");
-            // On a busy machine messages may be late, and there are no figures then.
             for complaint in load["complaints"].as_array().unwrap() {
                 assert!(complaint.as_str().unwrap().ends_with("delivered in time"), "{contestant}: {load}");
                 is_in_time = false;
@@ -70,5 +72,5 @@ async fn check(dialect: &str, contestants: &[&str], messages: u32) {
         }
     }
     let unit = if messages == MESSAGES { "message" } else { "copy" };
-    assert!(rows.iter().any(|row| row["what"] == format!("CPU per {unit} of the front, SDP at 200/s")));
+    assert!(is_late || rows.iter().any(|row| row["what"] == format!("CPU per {unit} of the front, SDP at 200/s")));
 }
