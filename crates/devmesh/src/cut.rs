@@ -25,6 +25,7 @@ pub(crate) fn cut_lane(nodes: &[Server], from: &str, to: &str) -> Result<()> {
     let mut connections = Vec::new();
     for node in nodes.iter().filter(|node| is(from, node)) {
         for socket in sockets(node)? {
+            let socket = socket?;
             let Some(remote) = getpeername(&socket).ok().flatten().and_then(|any| SocketAddr::try_from(any).ok())
             else {
                 continue;
@@ -44,14 +45,12 @@ pub(crate) fn cut_lane(nodes: &[Server], from: &str, to: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the sockets of a node's process, without sockets that it closes meanwhile.
-fn sockets(node: &Server) -> Result<Vec<OwnedFd>> {
+/// Copies the sockets of a node's process, one at a time. Skips a socket that it closes meanwhile.
+fn sockets(node: &Server) -> Result<impl Iterator<Item = Result<OwnedFd>>> {
     let pid = node.pid.cast_signed();
     let pidfd = pidfd_open(Pid::from_raw(pid).context("no process")?, PidfdFlags::empty())?;
     let files = Process::new(pid)?.fd()?.flatten().filter(|file| matches!(file.target, FDTarget::Socket(_)));
-    let copies = files.map(|file| pidfd_getfd(&pidfd, file.fd, PidfdGetfdFlags::empty()));
-    copies
-        .filter(|copy| !matches!(copy, Err(Errno::BADF)))
-        .collect::<Result<_, _>>()
-        .with_context(|| format!("the system gives no access to the sockets of {}", node.id))
+    let copies = files.map(move |file| pidfd_getfd(&pidfd, file.fd, PidfdGetfdFlags::empty()));
+    let open = copies.filter(|copy| !matches!(copy, Err(Errno::BADF)));
+    Ok(open.map(|copy| copy.with_context(|| format!("the system gives no access to the sockets of {}", node.id))))
 }
