@@ -113,10 +113,11 @@ pub(crate) async fn run_load(
     let (plan, watched) = fleet.plan()?;
     let clients = exchange.connect(plan).await?;
     let (all_settled, stop) = oneshot::channel();
+    let sessions = fleet.clients.into();
     let sampling = match &fleet.dir {
         Some(dir) => {
-            let sampler = Sampler::begin(dir, exchange.clock, u64::from(fleet.clients)).await?;
-            Some(spawn_local(sampler.run(stop)))
+            let sampler = Sampler::begin(dir, exchange.clock, sessions).await?;
+            Some(spawn_local(sampler.run(sessions, stop)))
         }
         None => None,
     };
@@ -131,7 +132,6 @@ pub(crate) async fn run_load(
     };
     let (measured_us, recording) = (begin_us..exchange.end_us.get(), exchange.recording.take());
     let record = exchange.finish(clients);
-    let sessions = fleet.clients.into();
     Ok(Evidence { measured_us, samples, recording, sessions, record })
 }
 

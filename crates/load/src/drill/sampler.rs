@@ -16,6 +16,8 @@ use crate::servers::{fetch, http, sum};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 const START_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time from the stop to a sample with all sessions.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum age of a server's answer. An older one counts no sessions.
 const MAX_AGE_US: u64 = 500_000;
 
@@ -139,19 +141,24 @@ impl Sampler {
         }
     }
 
-    /// Takes a sample every 100 ms until `stop` fires or is dropped. Returns all, in order.
-    pub(crate) async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Vec<Sample> {
-        let mut samples = Vec::new();
+    /// Takes a sample every 100 ms until `stop` fires or is dropped, and then until one has this
+    /// number of sessions, for at most 10 s. Returns all, in order.
+    pub(crate) async fn run(mut self, sessions: u64, mut stop: oneshot::Receiver<()>) -> Vec<Sample> {
+        let (mut samples, mut latest_end) = (Vec::new(), None);
         let mut ticks = interval(SAMPLE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
                     let running = self.request_all();
-                    samples.push(self.sums.sample(self.clock.now_us(), &running));
+                    let sample = self.sums.sample(self.clock.now_us(), &running);
+                    samples.push(sample);
+                    if latest_end.is_some_and(|end| sample.sessions == sessions || Instant::now() >= end) {
+                        return samples;
+                    }
                 }
                 Some(answer) = self.requests.join_next() => self.answered(answer.ok()),
-                _ = &mut stop => return samples,
+                _ = &mut stop, if latest_end.is_none() => latest_end = Some(Instant::now() + END_TIMEOUT),
             }
         }
     }
@@ -183,6 +190,9 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
     use super::*;
 
     fn run(id: &str, pid: u32) -> ServerRun {
@@ -202,6 +212,33 @@ mod tests {
         let counts = Counts { handoffs: 8, attached: 40, retransmissions: 12, duplicates_dropped: 1 };
         assert_eq!(Sample::read(text, 5), Sample { at_us: 5, counts, sessions: 34 });
         assert_eq!(counts.moved(), 40);
+    }
+
+    #[tokio::test]
+    async fn stopped_sampler_waits_for_all_sessions() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let internal = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            for sessions in [1, 1, 2, 2] {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                assert!(socket.read(&mut [0; 4096]).await.unwrap() > 0);
+                let page = format!("signaling_sessions {sessions}\n");
+                let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{page}");
+                socket.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        let dir = tempfile::tempdir().unwrap();
+        let node = Server { id: "node-0".to_owned(), url: String::new(), internal, pid: 1 };
+        let file = MeshFile { nodes: vec![node], ..MeshFile::default() };
+        std::fs::write(dir.path().join("mesh.json"), serde_json::to_vec(&file).unwrap()).unwrap();
+        let sampler = Sampler::begin(dir.path(), Clock::start(), 1).await.unwrap();
+        let (stop, stopped) = oneshot::channel();
+        drop(stop);
+
+        let samples = sampler.run(2, stopped).await;
+
+        assert_eq!(samples.first().unwrap().sessions, 1);
+        assert_eq!(samples.last().unwrap().sessions, 2);
     }
 
     #[test]
