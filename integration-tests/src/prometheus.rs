@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::net::TcpListener;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
-use signaling_devmesh::Service;
+use signaling_devmesh::{Service, hold_port};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -48,8 +48,9 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         fs::write(dir.path().join("prometheus.yml"), config).unwrap();
         fs::write(dir.path().join("targets.json"), serde_json::to_vec(&targets).unwrap()).unwrap();
         fs::write(dir.path().join("rules.yaml"), hastened(&rules())).unwrap();
-        // It does not report its port, so a free one is chosen for it.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        // It does not report its port, so a free one is held for it.
+        let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let address = port.local_addr().unwrap().to_string();
         let path = |name: &str| dir.path().join(name).display().to_string();
         let mut line: Vec<OsString> = vec![program.into()];
         line.push(format!("--config.file={}", path("prometheus.yml")).into());

@@ -3,10 +3,10 @@
 //! one. They count by the address that the proxy sees.
 
 use std::ffi::OsString;
-use std::net::TcpListener;
+use std::net::Ipv4Addr;
 use std::process::Command;
 
-use signaling_devmesh::Service;
+use signaling_devmesh::{Service, hold_port};
 use signaling_integration_tests::{
     Head, Peer, TestMesh, admin, ask_on, becomes, connect_from, eventually, host, metric, program, repository, talk,
 };
@@ -55,7 +55,9 @@ async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> (Vec<OsString>, 
     let flags = ["--client-address=x-forwarded-for:127.0.0.1/32", "--drain-ms=200", &limit];
     let mesh = TestMesh::with_servers((3, 2), &[], &flags).await;
     let dir = tempfile::tempdir().unwrap();
-    let listen = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Else a server of another test could take the port before the proxy listens.
+    let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let listen = port.local_addr().unwrap().port();
     let (line, check) = front(&mesh, listen, &dir);
     let run = Command::new(&line[0]).args(&line[1..]).arg(check).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
