@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `DRILL_SEED` | seed of sender pairs and of the moment of the fault | random, printed |
 //! | `DRILL_CLIENTS` | plain WebSocket clients | 1,000 |
-//! | `DRILL_RATE` | messages/s of all clients | 1,000 |
+//! | `DRILL_RATE` | messages/s of all clients | 500 |
 //! | `DRILL_SECONDS` | minimum time of the load, in seconds | 8 |
 //! | `DRILL_KEEP` | if set, the mesh's folder with its logs is kept | |
 
@@ -18,7 +18,7 @@ use crate::TestMesh;
 
 /// Two unoptimised meshes at once carry this load on two cores.
 const CLIENTS: u32 = 1_000;
-const RATE: u64 = 1_000;
+const RATE: u64 = 500;
 const SECONDS: u64 = 8;
 /// Minimum part of the schedule that is sent. A fault needs messages under way, not an exact rate.
 const MIN_SENT: f64 = 0.9;

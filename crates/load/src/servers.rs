@@ -214,7 +214,8 @@ pub(crate) async fn fetch(http: &reqwest::Client, internal: &str) -> Result<Stri
 /// Returns the sum of a metric over all labels, each value rounded down; 0 if the page does not
 /// have it.
 pub(crate) fn sum(page: &str, name: &str) -> u64 {
-    let lines = page.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+    let is_of_it = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+    let lines = page.lines().filter(is_of_it);
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).map(|value| value as u64).sum()
 }
 

@@ -1,11 +1,11 @@
 //! Endless joins and leaves leave no state behind, in nodes and in a store.
-//! `ROOMS_CHURN_SECONDS=290 cargo test --test promises rooms_churn` makes a hundred thousand of
+//! `ROOMS_CHURN_SECONDS=400 cargo test --test promises rooms_churn` makes a hundred thousand of
 //! them.
 
 use serde_json::Value;
 use signaling_integration_tests::{RoomTimes, TestMesh, mesh_load, setting};
 
-const RATE: u64 = 350;
+const RATE: u64 = 250;
 
 #[tokio::test]
 async fn churn_of_joins_leaks_no_memory_and_no_keys() {
@@ -22,7 +22,7 @@ async fn churn_of_joins_leaks_no_memory_without_a_store() {
 
 /// Joins and leaves rooms, and returns the report of the load generator.
 async fn churn(mesh: &TestMesh) -> Value {
-    let seconds: u64 = setting("ROOMS_CHURN_SECONDS", 10);
+    let seconds: u64 = setting("ROOMS_CHURN_SECONDS", 14);
     let (rate, lasting) = (format!("--rate={RATE}"), format!("--seconds={seconds}"));
     let rooms = ["rooms", "--clients=800", "--rooms=40", "--warmup=5", "--settle-ms=30000", "--max-growth=10"];
 
