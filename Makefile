@@ -15,7 +15,7 @@ BENCH ?=
 BENCH_REPORT ?= target/bench
 
 # Duration of `make simulate`, in seconds.
-SIMULATE_SECONDS ?= 40
+SIMULATE_SECONDS ?= 25
 
 # First seed of `make simulate`.
 FIRST_SEED ?= 0
@@ -96,9 +96,9 @@ test-matchbox: deps-run ## Test matchbox's own client against real processes; it
 	cargo build --workspace --bins
 	MATCHBOX=1 cargo test -p $(INTEGRATION) --test promises -- --test-threads=1 matchbox_players
 
-simulate: deps-run ## Simulate meshes with faults from seed FIRST_SEED (default 0), for SIMULATE_SECONDS and at least 1,000 seeds; a failing seed can be replayed
+simulate: deps-run ## Simulate meshes with faults from seed FIRST_SEED (default 0), for SIMULATE_SECONDS and at least 500 seeds; a failing seed can be replayed
 	$(BUILD_AS_FOR_TESTS) --quiet --bin mesh-sim
-	$(BUILT)/mesh-sim --seeds $(FIRST_SEED).. --seconds $(SIMULATE_SECONDS) --at-least 1000 --demand
+	$(BUILT)/mesh-sim --seeds $(FIRST_SEED).. --seconds $(SIMULATE_SECONDS) --at-least 500 --demand
 
 conformance: deps-run ## Test the WebSocket code with Autobahn's fuzzing client; takes half a minute (CONFORMANCE=--quick)
 	.ci/conformance $(CONFORMANCE)
