@@ -34,7 +34,7 @@ const FLAGS: [&str; 13] = [
     // Peers connect on a machine without network and multicast.
     "--allow-loopback-in-peer-connection",
     "--disable-features=WebRtcHideLocalIpsWithMdns",
-    "--window-size=1280,1600",
+    "--window-size=800,800",
     "--remote-debugging-port=0",
 ];
 

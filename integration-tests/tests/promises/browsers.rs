@@ -84,34 +84,34 @@ async fn call_survives_kills_of_its_balancer_and_node() {
 }
 
 #[tokio::test]
-async fn fifth_browser_waits_when_the_room_is_full() {
+async fn fourth_browser_waits_when_the_room_is_full() {
     let options = |options: &mut MeshOptions| {
-        options.node_args.extend(["--room-capacity=4", "--resume-ms=1000"].map(str::to_owned));
+        options.node_args.extend(["--room-capacity=3", "--resume-ms=1000"].map(str::to_owned));
     };
     let Some((browser, mesh)) = start(options).await else { return };
     let mut pages = Vec::new();
-    for id in ["one", "two", "three", "four"] {
+    for id in ["one", "two", "three"] {
         pages.push((id, enter(&browser, &mesh, id).await));
     }
     for (id, page) in &pages {
         for (other, _) in pages.iter().filter(|(other, _)| other != id) {
             meets(page, other).await;
         }
-        page.shows("#count", "4 are here, of 4 at most").await;
+        page.shows("#count", "3 are here, of 3 at most").await;
     }
 
+    let fourth = open(&browser, &mesh, "four").await;
+    fourth.shows("#queue-text", "The room is full. You are next.").await;
     let fifth = open(&browser, &mesh, "five").await;
-    fifth.shows("#queue-text", "The room is full. You are next.").await;
-    let sixth = open(&browser, &mesh, "six").await;
-    sixth.shows("#queue-text", "The room is full. One person is ahead of you, 2 in the queue.").await;
+    fifth.shows("#queue-text", "The room is full. One person is ahead of you, 2 in the queue.").await;
     pages.remove(0).1.close().await;
 
     for (id, page) in &pages {
-        meets(page, "five").await;
-        meets(&fifth, id).await;
+        meets(page, "four").await;
+        meets(&fourth, id).await;
     }
-    sixth.shows("#queue-text", "The room is full. You are next.").await;
-    fifth.shows("#count", "4 are here, of 4 at most").await;
+    fifth.shows("#queue-text", "The room is full. You are next.").await;
+    fourth.shows("#count", "3 are here, of 3 at most").await;
 }
 
 #[tokio::test]
