@@ -14,7 +14,7 @@ use signaling_simulation::{Counters, FaultKind, Mutant, Size, run};
 
 /// Maximum number of seeds until a broken promise is found.
 const SEEDS: u64 = 1_000;
-/// Number of seeds over which counts are compared that differ by a factor of at least two.
+/// Number of seeds over which counts are compared that differ by a factor of at least three.
 const COMPARED: u64 = 10;
 /// Number of seeds over which other counts are compared.
 const COMPARED_CLOSELY: u64 = 30;
@@ -71,12 +71,12 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Barrier => (parted_rooms(), Promise(24)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(456)),
         Mutant::RoomReports => (lost_rooms(), Promise(988)),
-        Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
+        Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 300)),
         Mutant::RemainingTtl | Mutant::OneByOne => (all(), Promise(2)),
         Mutant::Incarnation => (all(), Promise(21)),
         Mutant::NodeRetransmissions => (all(), Promise(16)),
         Mutant::ReceivedTracker => (all(), Promise(11)),
-        Mutant::LaneWindow => (lanes(), More("edges: duplicates dropped", 200)),
+        Mutant::LaneWindow => (lanes(), More("edges: duplicates dropped", 300)),
         Mutant::EarlyAcknowledgement => (lanes(), Promise(167)),
         Mutant::Located => (trunks(), Promise(5)),
         Mutant::Relays | Mutant::ReturnPath | Mutant::Eviction => (all(), Promise(8)),
@@ -96,11 +96,11 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Held => (Size { roomy_edges: true, ..calm() }, More("nodes: retransmissions", 180)),
         Mutant::CloseFrames => (calm(), Promise(0)),
         Mutant::HoldLimit => (calm(), Less("messages given up early", 33)),
-        Mutant::OutcomeRequests => (hurried(), More("unavailable though written", 180)),
+        Mutant::OutcomeRequests => (hurried(), More("unavailable though written", 200)),
         // Copies at former destinations expire there.
         Mutant::Forget => (Size { faults: 12, clients: 30, ..flaps() }, More("nodes: holds expired", 110)),
         Mutant::MissingView => (Size { faults: 1, kinds: vec![FaultKind::Silence], ..all() }, Promise(1)),
-        Mutant::KeptOutcomes => (answers_lost(), More("edges: duplicates dropped", 200)),
+        Mutant::KeptOutcomes => (answers_lost(), More("edges: duplicates dropped", 300)),
     }
 }
 
@@ -124,7 +124,7 @@ fn shows(mutant: Mutant) -> Option<String> {
             Some(format!("seed {seed}: {violation}"))
         }
         More(what, percent) | Less(what, percent) => {
-            let seeds = if (51..200).contains(&percent) { COMPARED_CLOSELY } else { COMPARED };
+            let seeds = if (34..300).contains(&percent) { COMPARED_CLOSELY } else { COMPARED };
             let (sound, broken) = (counted(seeds, &sound, what), counted(seeds, &broken, what));
             let is_more = matches!(shows, More(..));
             let shown = if is_more { broken * 100 > sound * percent } else { broken * 100 < sound * percent };
