@@ -55,7 +55,8 @@ impl Load {
 }
 
 /// Puts the load on the mesh that runs in `dir` and runs `fault` at the time that the seed draws.
-/// Afterwards it waits at most 25 s for late messages. Panics outside a Tokio runtime.
+/// Afterwards it waits at most 25 s for late messages, and then at most 10 s until the metrics show
+/// all sessions. Panics outside a Tokio runtime.
 ///
 /// # Errors
 /// If the number of clients is odd or 0, or a client cannot connect. If the metrics of the mesh do
