@@ -1,10 +1,13 @@
 //! Delayed reads of a busy server. A message that arrives alone costs a wake-up, a read and a
 //! write; messages that arrive during a delay share them. An idle server never delays, and a busier
-//! one delays longer. The hooks of `runtime` and the edge's event loop call it.
+//! one delays longer. The hooks of `runtime` and the edge's event loop call it. The hooks also
+//! announce the end of each turn here.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use crate::turn_end::TurnEnd;
 
 /// Window over which the busy share of time is measured.
 const WINDOW: Duration = Duration::from_millis(50);
@@ -20,14 +23,19 @@ pub struct BusyThresholds {
     pub full_delay_percent: u32,
 }
 
-/// The read delay of one thread. Clones share it. It reacts at the end of each window.
+/// The read delay of one thread, and the end of its turns. Clones share both. The delay reacts at
+/// the end of each window.
 #[derive(Debug, Clone)]
-pub struct Coalescer(Arc<Mutex<BusyMeter>>);
+pub struct Coalescer {
+    meter: Arc<Mutex<BusyMeter>>,
+    turn_end: Arc<TurnEnd>,
+}
 
 impl Coalescer {
     /// Creates a coalescer that delays reads up to `max_delay` while the thread is busy; 0: none.
     pub fn new(max_delay: Duration, thresholds: BusyThresholds) -> Self {
-        Self(Arc::new(Mutex::new(BusyMeter::new(Instant::now(), max_delay, thresholds))))
+        let meter = BusyMeter::new(Instant::now(), max_delay, thresholds);
+        Self { meter: Arc::new(Mutex::new(meter)), turn_end: Arc::default() }
     }
 
     /// Creates a coalescer that never delays.
@@ -38,6 +46,21 @@ impl Coalescer {
     /// With `true`, reads are not delayed until a call with `false`, however busy the thread is.
     pub fn set_prompt(&self, is_prompt: bool) {
         self.with(|meter| meter.is_prompt = is_prompt);
+    }
+
+    /// Records that no task of the thread is ready. Wakes the tasks that wait for the end of the
+    /// turn. Calls [`Coalescer::on_idle`] if there are none.
+    pub(crate) fn on_turn_end(&self) {
+        if self.turn_end.announce() {
+            self.with(|meter| meter.count_work(Instant::now()));
+        } else {
+            self.on_idle();
+        }
+    }
+
+    /// Returns the end of each turn, which [`Coalescer::on_turn_end`] announces.
+    pub(crate) fn turn_end(&self) -> &Arc<TurnEnd> {
+        &self.turn_end
     }
 
     /// Records that the thread has no work. If it was busy in the last window, blocks it for the
@@ -62,7 +85,7 @@ impl Coalescer {
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut BusyMeter) -> R) -> R {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.meter.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -86,8 +109,12 @@ impl BusyMeter {
         Self { max_delay, thresholds, woke_at, window_start, worked, delay: None, is_prompt: false }
     }
 
-    fn on_idle(&mut self, now: Instant) -> Option<Duration> {
+    fn count_work(&mut self, now: Instant) {
         self.worked += now.saturating_duration_since(self.woke_at);
+    }
+
+    fn on_idle(&mut self, now: Instant) -> Option<Duration> {
+        self.count_work(now);
         let window = now.saturating_duration_since(self.window_start);
         if window >= WINDOW {
             self.delay = self.delay_after(window);

@@ -2,6 +2,7 @@
 //! [`crate::trunk::serve`] and a node's tasks for lanes, rooms and direct clients wait for them.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use signaling_core::edge::FlushUrgency;
@@ -10,17 +11,20 @@ use tokio::sync::Notify;
 use tokio::time::{self, timeout_at};
 
 use crate::clock::next_multiple;
+use crate::coalescer::Coalescer;
+use crate::turn_end::TurnEnd;
 
 /// Maximum delay of confirms and delivery outcomes. Delayed flushes are due at multiples of it, at
 /// the same time in all servers of a machine.
 pub const FLUSH_DELAY: Duration = Duration::from_millis(10);
 
-/// Flush requests for the one task that takes batches from a core and writes them. Requests before
-/// this task runs count as one, so the frames of one turn share a batch.
+/// Flush requests for the one task that takes batches from a core and writes them. The requests of
+/// one turn count as one, so its frames share a batch.
 #[derive(Debug, Default)]
 pub struct FlushSignal {
     requested: Notify,
     due: Cell<Due>,
+    turn_end: Arc<TurnEnd>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +36,11 @@ enum Due {
 }
 
 impl FlushSignal {
+    /// Creates a signal without a request. `coalescer` is that of the thread.
+    pub fn new(coalescer: &Coalescer) -> Self {
+        Self { turn_end: Arc::clone(coalescer.turn_end()), ..Self::default() }
+    }
+
     /// Requests a flush: at once if `Immediate`, at the next multiple of [`FLUSH_DELAY`] if
     /// `Delayed`, none if `Idle`. The earliest request counts.
     pub fn request(&self, urgency: FlushUrgency) {
@@ -66,7 +75,9 @@ impl FlushSignal {
         }
     }
 
-    /// Waits until a flush is due, and clears all requests. Cancel-safe. Only one task may wait.
+    /// Waits until a flush is due and the turn ends, and clears all requests. With
+    /// [`FlushSignal::default`] it waits for no end of a turn. Cancel-safe, but each new wait can
+    /// last a turn. Only one task may wait.
     pub async fn wait(&self) {
         loop {
             match self.due.get() {
@@ -79,6 +90,7 @@ impl FlushSignal {
                 }
             }
         }
+        self.turn_end.wait().await;
         self.due.set(Due::Never);
     }
 }

@@ -36,6 +36,7 @@ pub mod telemetry;
 #[cfg(test)]
 mod testing;
 pub mod trunk;
+mod turn_end;
 
 pub use clock::unix_time;
 pub use config::{Common, CommonArgs, ConfigError};

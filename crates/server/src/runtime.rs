@@ -53,19 +53,20 @@ where
 /// # Errors
 /// If the system refuses the resources.
 fn runtime(coalescer: &Coalescer) -> io::Result<Runtime> {
-    let (idle, wake) = (coalescer.clone(), coalescer.clone());
+    let (park, unpark) = (coalescer.clone(), coalescer.clone());
     let mut builder = Builder::new_current_thread();
-    builder.enable_all().on_thread_unpark(move || wake.on_wake()).on_thread_park(move || {
-        idle.on_idle();
-    });
+    builder.enable_all().on_thread_park(move || park.on_turn_end()).on_thread_unpark(move || unpark.on_wake());
     builder.build()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::FlushSignal;
     use crate::coalescer::BusyThresholds;
 
     /// Returns the shortest sleep of a task that works for 1 ms and sleeps for 1 ms, within 200 ms
@@ -95,6 +96,32 @@ mod tests {
         let (immediate, coalesced) = (shortest(Duration::ZERO), shortest(Duration::from_millis(10)));
         let limit = Duration::from_millis(6);
         assert!(immediate < limit && limit < coalesced, "{immediate:?} and {coalesced:?}");
+    }
+
+    #[test]
+    fn flush_waits_for_all_ready_tasks() {
+        let coalescer = Coalescer::disabled();
+        let inputs_before_flush = runtime(&coalescer).unwrap().block_on(LocalSet::new().run_until(async {
+            let (signal, inputs) = (Rc::new(FlushSignal::new(&coalescer)), Rc::new(Cell::new(0)));
+            let flush = {
+                let (signal, inputs) = (Rc::clone(&signal), Rc::clone(&inputs));
+                spawn_local(async move {
+                    signal.wait().await;
+                    inputs.get()
+                })
+            };
+            let mut last = spawn_local(tokio::time::sleep(Duration::from_millis(1)));
+            for _ in 0..3 {
+                let (signal, inputs, previous) = (Rc::clone(&signal), Rc::clone(&inputs), last);
+                last = spawn_local(async move {
+                    previous.await.unwrap();
+                    inputs.update(|count| count + 1);
+                    signal.flush_now();
+                });
+            }
+            flush.await.unwrap()
+        }));
+        assert_eq!(inputs_before_flush, 3);
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(super) fn update_lanes(node: &Node) {
         if state.lanes.get(peer).is_some_and(|lane| lane.url == url) {
             continue;
         }
-        let signal = Rc::new(FlushSignal::default());
+        let signal = Rc::new(FlushSignal::new(&state.coalescer));
         let sender = LaneSender {
             node: node.clone(),
             client: client.clone(),

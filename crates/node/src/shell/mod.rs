@@ -185,8 +185,8 @@ impl Node {
 
     /// Adds an edge's connection. The returned signal announces its batches.
     fn trunk_up(&self, add: impl FnOnce(&mut NodeCore) -> TrunkKey) -> (TrunkKey, Rc<FlushSignal>) {
-        let signal = Rc::new(FlushSignal::default());
         let mut state = self.0.borrow_mut();
+        let signal = Rc::new(FlushSignal::new(&state.coalescer));
         let trunk = add(&mut state.core);
         state.trunks.insert(trunk, Rc::clone(&signal));
         state.on_turn_end();
