@@ -64,7 +64,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check package test test-matchbox conformance fuzz simulate bench clean
+.PHONY: fmt check package test test-scripts test-matchbox conformance fuzz simulate bench clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -72,8 +72,7 @@ check: deps-check ## Check formatting, lints, documentation, licences and bans, 
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --lib --examples
-	$(MAKE) package
-	.ci/lint
+	.ci/together '$(MAKE) package' .ci/lint
 
 package: deps-package ## Build the packages of both SDKs in target/package, and check their files
 	@if command -v npm >/dev/null; then .ci/package; \
@@ -82,15 +81,17 @@ package: deps-package ## Build the packages of both SDKs in target/package, and 
 test: deps-test ## Run all tests: unit, property and doc tests, simulated meshes, web modules, scripts, and integration tests on real processes
 	$(TEST_BUILD)
 	$(UNIT_TESTS)
-	cargo test --workspace --doc
+	.ci/together 'cargo test --workspace --doc' '$(MAKE) test-scripts'
 	$(MAKE) simulate
+	$(INTEGRATION_TESTS)
+
+test-scripts: ## Test the web modules, and the scripts of deployment and release
 ifneq ($(WEB_TESTS),)
-	if command -v node >/dev/null; then node --test $(WEB_TESTS); \
+	@if command -v node >/dev/null; then node --test $(WEB_TESTS); \
 	else echo "skipped: the web module tests need node"; [[ "$${CI:-}" != true ]]; fi
 endif
-	if command -v bats >/dev/null; then bats deploy/tests .ci; \
+	@if command -v bats >/dev/null; then bats deploy/tests .ci; \
 	else echo "skipped: the tests of scripts need bats"; [[ "$${CI:-}" != true ]]; fi
-	$(INTEGRATION_TESTS)
 
 test-matchbox: deps-run ## Test matchbox's own client against real processes; its build takes minutes
 	cargo build --workspace --bins

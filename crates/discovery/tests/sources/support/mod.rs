@@ -1,11 +1,4 @@
 //! A service in a Kubernetes API, followed by the real client.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "test code, of which no file uses all"
-)]
 
 pub(crate) mod dns;
 pub(crate) mod logs;

@@ -1,14 +1,12 @@
 //! Changes of pods reach the view. Faults of an API server leave it correct or unchanged. Uses the
 //! real client over sockets.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::logs::Logs;
+use crate::support::{CHANGE_TIMEOUT, Cluster, HOLD, SOURCE, TIMEOUT, eventually, pod, settings, slice};
 use signaling_api_standin::{ApiServer, Fault, Pod, Slice};
 use signaling_discovery::Subject;
-use support::logs::Logs;
-use support::{CHANGE_TIMEOUT, Cluster, HOLD, SOURCE, eventually, pod, settings, slice};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -228,14 +226,14 @@ async fn first_list_is_awaited_when_no_api_server_runs_at_start() {
     assert!(timeout(CHANGE_TIMEOUT, cluster.discovery.first_reading()).await.is_err());
     assert_eq!(cluster.members(), "");
     cluster.api.comes_back();
-    timeout(support::TIMEOUT, cluster.discovery.first_reading()).await.expect("still no reading");
+    timeout(TIMEOUT, cluster.discovery.first_reading()).await.expect("still no reading");
     cluster.becomes("a").await;
 }
 
 #[tokio::test]
 async fn service_without_pods_counts_as_read() {
     let cluster = Cluster::following(ApiServer::start().await).await;
-    timeout(support::TIMEOUT, cluster.discovery.first_reading()).await.expect("no reading");
+    timeout(TIMEOUT, cluster.discovery.first_reading()).await.expect("no reading");
     assert_eq!(cluster.members(), "");
     cluster.api.put(&slice("one", &["a"]));
     cluster.becomes("a").await;

@@ -1,5 +1,4 @@
 //! Changes and faults of a followed file. Time is paused: it advances only while all tasks wait.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,16 +1,13 @@
 //! Nodes from DNS under all kinds of answers and faults. Uses the real resolver over sockets.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::time::Duration;
 
+use crate::support::dns::DnsServer;
+use crate::support::logs::Logs;
+use crate::support::{TIMEOUT, eventually};
 use hickory_resolver::proto::op::ResponseCode;
 use signaling_discovery::dns::DnsSettings;
 use signaling_discovery::{Discovery, Settings, watch, watch_with};
-use support::dns::DnsServer;
-use support::logs::Logs;
-use support::{TIMEOUT, eventually};
 use tokio::time::{sleep, timeout};
 
 const HOLD: Duration = Duration::from_millis(300);
