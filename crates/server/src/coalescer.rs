@@ -68,6 +68,7 @@ impl Coalescer {
     #[expect(clippy::disallowed_methods, reason = "the whole thread has no work but the input that it waits for")]
     pub fn on_idle(&self) -> bool {
         let delay = self.with(|meter| meter.on_idle(Instant::now()));
+        self.turn_end.set_coalescing(delay.is_some());
         delay.inspect(|delay| sleep(*delay)).is_some()
     }
 

@@ -18,8 +18,8 @@ use crate::turn_end::TurnEnd;
 /// the same time in all servers of a machine.
 pub const FLUSH_DELAY: Duration = Duration::from_millis(10);
 
-/// Flush requests for the one task that takes batches from a core and writes them. The requests of
-/// one turn count as one, so its frames share a batch.
+/// Flush requests for the one task that takes batches from a core and writes them. Requests before
+/// this task runs count as one, so the frames of one turn share a batch.
 #[derive(Debug, Default)]
 pub struct FlushSignal {
     requested: Notify,
@@ -75,9 +75,8 @@ impl FlushSignal {
         }
     }
 
-    /// Waits until a flush is due and the turn ends, and clears all requests. With
-    /// [`FlushSignal::default`] it waits for no end of a turn. Cancel-safe, but each new wait can
-    /// last a turn. Only one task may wait.
+    /// Waits until a flush is due, and in a thread that coalesces input until the turn ends. Clears
+    /// all requests. Cancel-safe, but each new wait can last a turn. Only one task may wait.
     pub async fn wait(&self) {
         loop {
             match self.due.get() {

@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn flush_waits_for_all_ready_tasks() {
-        let coalescer = Coalescer::disabled();
+        let busy = BusyThresholds { enter: 0, exit: 0, full_delay_percent: 1 };
+        let coalescer = Coalescer::new(Duration::from_millis(1), busy);
         let inputs_before_flush = runtime(&coalescer).unwrap().block_on(LocalSet::new().run_until(async {
             let (signal, inputs) = (Rc::new(FlushSignal::new(&coalescer)), Rc::new(Cell::new(0)));
             let flush = {
@@ -110,6 +111,7 @@ mod tests {
                     inputs.get()
                 })
             };
+            tokio::time::sleep(Duration::from_millis(60)).await;
             let mut last = spawn_local(tokio::time::sleep(Duration::from_millis(1)));
             for _ in 0..3 {
                 let (signal, inputs, previous) = (Rc::clone(&signal), Rc::clone(&inputs), last);
