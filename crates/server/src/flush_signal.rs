@@ -8,7 +8,7 @@ use std::time::Duration;
 use signaling_core::edge::FlushUrgency;
 use signaling_wire::limits;
 use tokio::sync::Notify;
-use tokio::time::{self, timeout_at};
+use tokio::time::{self, timeout, timeout_at};
 
 use crate::clock::next_multiple;
 use crate::coalescer::Coalescer;
@@ -75,8 +75,9 @@ impl FlushSignal {
         }
     }
 
-    /// Waits until a flush is due, and in a thread that coalesces input until the turn ends. Clears
-    /// all requests. Cancel-safe, but each new wait can last a turn. Only one task may wait.
+    /// Waits until a flush is due, and in a thread that coalesces input until the turn ends, for at
+    /// most [`FLUSH_DELAY`]. Clears all requests. Cancel-safe, but each new wait can last a turn.
+    /// Only one task may wait.
     pub async fn wait(&self) {
         loop {
             match self.due.get() {
@@ -89,7 +90,8 @@ impl FlushSignal {
                 }
             }
         }
-        self.turn_end.wait().await;
+        // A turn does not end while a task yields again and again.
+        let _ = timeout(FLUSH_DELAY, self.turn_end.wait()).await;
         self.due.set(Due::Never);
     }
 }

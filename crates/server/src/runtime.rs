@@ -127,6 +127,26 @@ mod tests {
     }
 
     #[test]
+    fn endless_turn_delays_no_flush_for_long() {
+        let busy = BusyThresholds { enter: 0, exit: 0, full_delay_percent: 1 };
+        let coalescer = Coalescer::new(Duration::from_millis(1), busy);
+        let is_flushed = runtime(&coalescer).unwrap().block_on(LocalSet::new().run_until(async {
+            for millis in [60, 1] {
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+            }
+            spawn_local(async {
+                loop {
+                    tokio::task::yield_now().await;
+                }
+            });
+            let signal = FlushSignal::new(&coalescer);
+            signal.flush_now();
+            tokio::time::timeout(Duration::from_secs(2), signal.wait()).await.is_ok()
+        }));
+        assert!(is_flushed);
+    }
+
+    #[test]
     fn runtime_that_waits_for_timers_is_idle() {
         let coalescer =
             Coalescer::new(Duration::from_millis(1), BusyThresholds { enter: 50, exit: 50, full_delay_percent: 50 });
