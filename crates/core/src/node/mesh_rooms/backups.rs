@@ -177,11 +177,12 @@ impl NodeCore {
         self.restart_barrier(now);
     }
 
-    /// Requests the nodes with copies of earlier epochs to remove them, except the present backup.
+    /// Requests the nodes with former copies to remove them, except the present backup. A copy may
+    /// be of the present epoch: its backup sent it to a node that owned the room for a while.
     pub(super) fn retire_former(&mut self, name: &RoomName) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let Some(owned) = mesh.owned.get_mut(name) else { return };
-        let (epoch, backup) = (owned.at.epoch, owned.backup.clone());
+        let (epoch, backup) = (owned.at.epoch + 1, owned.backup.clone());
         for node in std::mem::take(&mut owned.former) {
             if Some(&node) != backup.as_ref() {
                 self.peers.note_now(&node, &Item::RoomRetired { room: name.as_str(), epoch });

@@ -159,7 +159,7 @@ impl NodeCore {
         self.commit(now, &room, (clock, &entry), requester.as_ref(), result);
     }
 
-    /// Removes a copy that is older than the epoch of the room's present owner and backup.
+    /// Removes a copy of an earlier epoch than this one.
     pub(in crate::node) fn room_retired(&mut self, room: &str, epoch: u64) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         if let Ok(room) = RoomName::new(room)
