@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use signaling_protocol::ClientId;
-
 use crate::{Change, RoomEvents, Stamp};
 
 /// Minimum interval between announcements, except with [`RoomEvents::Prompt`].
@@ -208,7 +206,7 @@ impl ChangeSequencer {
         let mut seen = BTreeSet::new();
         let mut changes = std::mem::take(&mut self.pending);
         changes.reverse();
-        changes.retain(|(_, change)| seen.insert(client_of(change).clone()));
+        changes.retain(|(_, change)| seen.insert(change.client().clone()));
         changes.reverse();
         Some(Announcement { version: self.at.version, changes })
     }
@@ -222,16 +220,10 @@ impl ChangeSequencer {
     }
 }
 
-fn client_of(change: &Change) -> &ClientId {
-    match change {
-        Change::Joined(member) => &member.client,
-        Change::Left { client, .. } => client,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use signaling_protocol::ClientId;
 
     use super::*;
     use crate::{LeftReason, Member};

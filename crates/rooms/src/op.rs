@@ -59,10 +59,11 @@ pub enum SeatStatus {
         /// Number of waiting clients ahead of it in an [`OpResult`]; 0 where no result set it.
         ahead: u64,
     },
-    /// The client left, its membership expired, or another session of it has the seat.
+    /// The client left, its seat expired or was not restored, or another session of it has the
+    /// seat.
     Out,
     /// The store or owner lacks the client's last command, or has no record of it: the client never
-    /// joined, found the queue full, expired while it waited, or is forgotten.
+    /// joined, found the queue full, or is forgotten.
     Unknown,
 }
 
@@ -70,6 +71,11 @@ impl SeatStatus {
     /// Returns `true` for a member.
     pub fn is_member(self) -> bool {
         matches!(self, Self::Member { .. })
+    }
+
+    /// Returns `true` for a member or waiting client.
+    pub fn is_present(self) -> bool {
+        self.is_member() || self.is_waiting()
     }
 
     /// Returns `true` if the client is in the waiting queue.
@@ -113,10 +119,15 @@ pub enum Op {
     /// A room with a capacity then admits no client until all nodes have had time to restore: half
     /// of [`Rules::stale`](crate::Rules::stale) after the last restored seat, at least 5 s; always
     /// 5 s with [`Rules::claimed`](crate::Rules::claimed). A seat that is later than the record of
-    /// the client replaces it, since the store has lost the command that made the seat.
+    /// the client replaces it, since the store has lost the command that made the seat. With
+    /// [`Rules::claimed`](crate::Rules::claimed), no effect without evidence of a loss: if the
+    /// session left since, has a later attachment, or has no record in the same incarnation.
     Restore {
         /// Seats at one node.
         seats: Vec<Seat>,
+        /// Incarnation and epoch of the room that confirmed these seats last. 0: unknown. An owner
+        /// without that epoch begins a new incarnation. A Redis ignores them.
+        confirmed_in: (u64, u64),
         /// The highest version of the room that the node has received.
         version: u64,
         /// The room's own capacity at the node (0: no limit). `None`: the node knows of none. An
@@ -161,6 +172,16 @@ pub enum Change {
         /// Reason for leaving.
         reason: LeftReason,
     },
+}
+
+impl Change {
+    /// Returns the id of the client that joined, changed its data or left.
+    pub fn client(&self) -> &ClientId {
+        match self {
+            Self::Joined(member) => &member.client,
+            Self::Left { client, .. } => client,
+        }
+    }
 }
 
 /// A member as the other members see it.

@@ -23,8 +23,10 @@ pub struct SeatState<'a> {
     pub member: bool,
     /// Number that orders the seats of the room: a client that joined earlier has a lower one.
     pub place: u64,
-    /// Message number of the session's last command about the room.
+    /// Message number of the command that made the seat, or of a later one about the room.
     pub number: u64,
+    /// Incarnation and epoch of the room that confirmed the seat last. 0: none.
+    pub confirmed_in: (u64, u64),
     /// Incarnation of the room state that the client has received. 0: none.
     pub incarnation: u64,
     /// Version of the room state that the client has received. 0: none.
@@ -97,6 +99,7 @@ mod tests {
             member: true,
             place: 1,
             number: 2,
+            confirmed_in: (4, 5),
             incarnation: 4,
             version: 3,
             ahead: None,

@@ -108,3 +108,38 @@ fn unconfirmed_view_delays_only_rooms_that_are_new_at_a_node() {
     stage.advance(SECOND);
     assert!(joined(&stage.received("b")));
 }
+
+#[test]
+fn member_gets_no_change_about_itself() {
+    let (stage, [owner, backup, third]) = stage();
+    let mut stage = stage.with_members(&[("a", owner), ("b", third)]);
+    for (name, data, others) in [("a", 1, "b"), ("b", 2, "a")] {
+        // Its node gets the change before the result, and later both members a change of the other.
+        let text = format!(r#"{{"type":"join","room":"r","data":{data}}}"#);
+        stage.say(name, &text);
+        stage.advance(SECOND);
+        let news = |received: Vec<String>| received.iter().filter(|text| text.contains("members_changed")).count();
+        assert_eq!((news(stage.received(name)), news(stage.received(others))), (0, 1), "{name}");
+    }
+    stage.send("b", r#"{"type":"leave","room":"r"}"#);
+    stage.isolated = Some(backup);
+    stage.settle();
+    stage.isolated = None;
+    stage.advance(SECOND);
+    assert_eq!(stage.received("b"), [r#"{"type":"left","room":"r","reason":"left"}"#]);
+}
+
+#[test]
+fn late_seats_of_an_earlier_attachment_have_no_effect() {
+    let mut stage = stage_of(["n0", "n1"]).0;
+    let name = ["a", "b", "c", "d", "e", "f"].into_iter().find(|name| stage.ranked(name)[0] == "n0").unwrap();
+    stage.enter(name, "n1");
+    stage.isolated = Some("n1");
+    stage.attach_at(name, "n0");
+    stage.isolated = None;
+    assert!(!stage.leave(name, "r").is_empty());
+    // The former node detects the loss of its edge only now, and sends the seat to the owner.
+    stage.lose_edge("n1");
+    stage.advance(SECOND);
+    assert_eq!(stage.received(name), [""; 0]);
+}

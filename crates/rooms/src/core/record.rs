@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
+use signaling_wire::SessionId;
 
 use crate::{Requester, Seat, SeatStatus};
 
@@ -15,6 +16,8 @@ pub(super) const CLAIMED: i64 = i64::MAX;
 pub(super) struct Record {
     /// The present seat, or the last one of a gone client.
     pub(super) seat: Seat,
+    /// Number of the session's last leave of the room. 0: it has not left.
+    pub(super) left: u64,
     /// `true` if the client has left or expired.
     pub(super) is_gone: bool,
     /// `true` if the session has ended at its node. A repeated claim of it is late.
@@ -63,13 +66,28 @@ impl Record {
     }
 
     /// Returns `true` if a node's seat is later than this record: the store has lost its command or
-    /// admission. A settling room gives no seat away, so a client that joined again still has it.
+    /// admission. A settling room gives no seat away, so a client that joined again still has it,
+    /// unless it left before.
     pub(super) fn is_behind(&self, seat: &Seat, is_settling: bool) -> bool {
         let known = &self.seat.requester;
         let is_same = known.session == seat.requester.session
             && (known.number == seat.requester.number || (is_settling && self.is_ahead_of(seat)));
         let was_admitted = is_same && self.is_waiting() && seat.status.is_member();
         !self.outdates(&seat.requester) && (was_admitted || !self.has_done(&seat.requester))
+    }
+
+    /// Returns `true` if a node's seat is from before the session's last leave, or of an earlier
+    /// attachment of its socket.
+    pub(super) fn is_past(&self, seat: &Seat) -> bool {
+        let known = &self.seat.requester;
+        let has_left = known.session == seat.requester.session && seat.requester.number <= self.left;
+        has_left || seat.requester.is_before(known)
+    }
+
+    /// Returns the number of the last leave of a session, which may be of another client session.
+    /// 0: the record knows of none.
+    pub(super) fn last_leave(&self, session: SessionId) -> u64 {
+        if self.seat.requester.session == session { self.left } else { 0 }
     }
 
     fn place(&self) -> u64 {

@@ -191,7 +191,7 @@ impl Step<'_> {
             Op::Leave { requester } => self.leave(requester),
             Op::Drop { requester, keep } => self.end_session(requester, millis(*keep)),
             Op::Refresh { seats } => seats.iter().for_each(|seat| self.refresh(&seat.requester)),
-            Op::Restore { seats, version, capacity } => {
+            Op::Restore { seats, confirmed_in, version, capacity } => {
                 if self.rules.claimed && self.now < self.room.settled_at {
                     self.room.capacity = self.room.capacity.or(*capacity);
                 }
@@ -201,7 +201,7 @@ impl Step<'_> {
                     self.room.lost_operations(self.rules, unsigned(self.now));
                 }
                 let mut is_news = false;
-                seats.iter().for_each(|seat| is_news |= self.restore(seat));
+                seats.iter().for_each(|seat| is_news |= self.restore(seat, confirmed_in.0));
                 // A query of the lost room was answered with a version made from the current time.
                 let known = self.room.version.unwrap_or(unsigned(self.now)).max(*version);
                 self.room.version = Some(known + u64::from(is_news));
@@ -225,14 +225,14 @@ impl Step<'_> {
                 let status = known.seat.status;
                 let changed = data.filter(|data| known.seat.data.as_deref() != Some(data)).map(Box::from);
                 let is_news = changed.is_some() && status.is_member();
-                let requester = requester.clone();
-                let seat = Seat { requester, status, data: changed.or_else(|| known.seat.data.clone()) };
+                let seat =
+                    Seat { requester: requester.clone(), status, data: changed.or_else(|| known.seat.data.clone()) };
                 if is_news {
                     self.joined(&seat);
                 }
-                self.put(seat);
+                self.put(seat, known.last_leave(requester.session));
             }
-            _ => {
+            known => {
                 let is_admitted = self.room.has_room(self.rules, self.now);
                 let is_full = |max: u32| self.room.records.waiting_count() >= max as usize;
                 if !is_admitted && self.rules.max_waiting.is_some_and(is_full) {
@@ -247,7 +247,7 @@ impl Step<'_> {
                 if is_admitted {
                     self.joined(&seat);
                 }
-                self.put(seat);
+                self.put(seat, known.map_or(0, |known| known.last_leave(requester.session)));
             }
         }
     }
@@ -257,10 +257,10 @@ impl Step<'_> {
         self.changes.push(Change::Joined(member));
     }
 
-    /// Stores a seat as refreshed now.
-    fn put(&mut self, seat: Seat) {
+    /// Stores a seat as refreshed now. `left`: the number of its session's last leave, or 0.
+    fn put(&mut self, seat: Seat, left: u64) {
         let refreshed_at = if self.rules.claimed { CLAIMED } else { self.now };
-        self.room.records.put(Record { seat, is_gone: false, has_ended: false, refreshed_at });
+        self.room.records.put(Record { seat, left, is_gone: false, has_ended: false, refreshed_at });
     }
 
     /// Returns `true` for a command of an earlier session, or that its session sent before its
@@ -269,28 +269,21 @@ impl Step<'_> {
         known.outdates(requester) || (self.rules.claimed && requester.is_before(&known.seat.requester))
     }
 
-    /// Returns a restored seat's requester. A session that moved since stays with its later node.
-    fn latest(&self, known: &Requester, requester: &Requester) -> Requester {
-        match self.rules.claimed && requester.is_before(known) {
-            true => Requester { number: requester.number.max(known.number), ..known.clone() },
-            false => requester.clone(),
-        }
-    }
-
     fn leave(&mut self, requester: &Requester) {
         let Some(mut known) = self.room.records.get(&requester.client).cloned() else {
             if self.rules.claimed && self.now < self.room.settled_at {
                 // A late restoration of the seat has no effect.
                 let seat = Seat { requester: requester.clone(), status: SeatStatus::Out, data: None };
                 let refreshed_at = self.now - self.rules.stale_ms() + millis(self.rules.remembered);
-                self.room.records.put(Record { seat, is_gone: true, has_ended: true, refreshed_at });
+                let left = requester.number;
+                self.room.records.put(Record { seat, left, is_gone: true, has_ended: true, refreshed_at });
             }
             return;
         };
         if self.is_outdated(&known, requester) || known.has_done(requester) {
             return;
         }
-        known.seat.requester = requester.clone();
+        (known.seat.requester, known.left) = (requester.clone(), requester.number);
         match known.is_gone {
             true => self.room.records.put(known),
             false => self.gone(known, LeftReason::Left),
@@ -331,6 +324,7 @@ impl Step<'_> {
         let present = known.filter(|known| !known.is_gone && !known.outdates(requester));
         let Some(known) = present.cloned() else { return };
         let is_lost = self.rules.claimed && known.lacks(requester);
+        let left = known.last_leave(requester.session);
         let Record { mut seat, has_ended, .. } = known;
         let is_late = requester.is_before(&seat.requester) || (has_ended && !seat.requester.is_before(requester));
         let is_same = seat.requester.session == requester.session;
@@ -339,14 +333,21 @@ impl Step<'_> {
         }
         let number = if is_same { seat.requester.number.max(requester.number) } else { requester.number };
         seat.requester = Requester { number, ..requester.clone() };
-        self.put(seat);
+        self.put(seat, left);
     }
 
-    /// Returns `true` if the list of members may change, so that states sent before are outdated.
-    fn restore(&mut self, seat: &Seat) -> bool {
+    /// Restores a seat that was confirmed in this incarnation of the room (0: unknown). Returns
+    /// `true` if the list of members may change, so that states sent before are outdated.
+    fn restore(&mut self, seat: &Seat, incarnation: u64) -> bool {
         let is_settling = self.now < self.room.settled_at;
         let known = self.room.records.get(&seat.requester.client);
-        let is_lost = known.is_none_or(|known| known.is_behind(seat, is_settling));
+        let is_lost = match known {
+            // Only a loss gives a seat back, and each loss begins another incarnation. The time is
+            // no evidence: a node may have been cut off for longer than the room settles.
+            None => !self.rules.claimed || incarnation == 0 || incarnation != self.room.incarnation,
+            Some(known) if self.rules.claimed && known.is_past(seat) => false,
+            Some(known) => known.is_behind(seat, is_settling),
+        };
         let place = match seat.status {
             SeatStatus::Member { place } | SeatStatus::Waiting { place, .. } if is_lost => place,
             _ => {
@@ -360,15 +361,13 @@ impl Step<'_> {
             seat.requester.number = later.seat.requester.number;
             seat.data.clone_from(&later.seat.data);
         }
-        if let Some(known) = known {
-            seat.requester = self.latest(&known.seat.requester, &seat.requester);
-        }
         let is_news = seat.status.is_member() || known.is_some_and(Record::is_member);
         self.queue_moved |= known.is_some_and(Record::is_waiting);
         self.room.last_place = self.room.last_place.max(place);
         // Further seats may follow.
         self.room.settled_at = self.now + self.rules.settle_ms();
-        self.put(seat);
+        let left = known.map_or(0, |known| known.last_leave(seat.requester.session));
+        self.put(seat, left);
         is_news
     }
 
@@ -381,8 +380,10 @@ impl Step<'_> {
             self.gone(known, LeftReason::Expired);
         }
         for known in self.room.records.silent_others(until, max) {
-            self.queue_moved |= known.is_waiting();
-            self.room.records.remove(&known.seat.requester.client);
+            match known.is_gone {
+                true => drop(self.room.records.remove(&known.seat.requester.client)),
+                false => self.gone(known, LeftReason::Expired),
+            }
         }
     }
 
@@ -419,10 +420,15 @@ impl Step<'_> {
             let is_lost = self.rules.claimed && known.is_some_and(|known| known.lacks(&seat.requester));
             if is_lost { SeatStatus::Unknown } else { of(&seat.requester) }
         };
+        // A seat that was not restored has no record.
+        let restored = |seat: &Seat| match of(&seat.requester) {
+            SeatStatus::Unknown if self.rules.claimed => SeatStatus::Out,
+            status => status,
+        };
         let statuses: Vec<_> = match op {
             Op::Join { requester, .. } | Op::Leave { requester } | Op::Drop { requester, .. } => vec![of(requester)],
             Op::Refresh { seats } => seats.iter().map(claimed).collect(),
-            Op::Restore { seats, .. } => seats.iter().map(|seat| of(&seat.requester)).collect(),
+            Op::Restore { seats, .. } => seats.iter().map(restored).collect(),
             Op::Find { client } => vec![self.status(client, None)],
             Op::List { .. } | Op::SetCapacity { .. } => Vec::new(),
         };

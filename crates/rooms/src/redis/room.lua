@@ -181,12 +181,12 @@ local function expire()
     gone(client, read(client), 'm', 3)
   end
   for _, client in ipairs(redis.call('ZRANGEBYSCORE', checkin, '-inf', now - stale, 'LIMIT', 0, stale_at_once)) do
-    if redis.call('ZREM', waiting, client) == 1 then
-      queue_moved = 1
-      served(read(client).node, -1)
+    if redis.call('ZSCORE', waiting, client) then
+      gone(client, read(client), 'w', 3)
+    else
+      redis.call('ZREM', checkin, client)
+      redis.call('HDEL', info, client)
     end
-    redis.call('ZREM', checkin, client)
-    redis.call('HDEL', info, client)
   end
 end
 

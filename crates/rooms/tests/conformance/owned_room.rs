@@ -92,7 +92,7 @@ fn operation_from_before_a_move_does_not_bring_the_seat_back() {
     let keep = Duration::from_secs(9);
     let restored = |requester| {
         let seats = vec![seat(requester, SeatStatus::Member { place: 5 })];
-        Op::Restore { seats, version: 0, capacity: None }
+        Op::Restore { seats, confirmed_in: (0, 0), version: 0, capacity: None }
     };
     let dropped = |requester| Op::Drop { requester, keep };
     let ended = Some(T + 1 + 9_000);
@@ -104,7 +104,7 @@ fn operation_from_before_a_move_does_not_bring_the_seat_back() {
         (vec![join(at("alice", "a", 3, 6))], ("a", 6, None)),
         (vec![join(at("alice", "a", 1, 5))], ("b", 5, None)),
         (vec![restored(at("alice", "a", 1, 5))], ("b", 5, None)),
-        (vec![restored(at("alice", "a", 1, 6))], ("b", 6, None)),
+        (vec![restored(at("alice", "a", 1, 6))], ("b", 5, None)),
         (vec![restored(at("alice", "a", 3, 6))], ("a", 6, None)),
         (vec![dropped(at("alice", "b", 1, 5))], ("b", 5, None)),
         (vec![dropped(at("alice", "a", 3, 5))], ("a", 5, ended)),
@@ -173,7 +173,8 @@ fn rebuilt_room_restores_seats_before_it_admits() {
     let members = [("alice", 7), ("bob", 8)].map(|(name, place)| seat(requester(name), SeatStatus::Member { place }));
     let waiting = seat(requester("carol"), SeatStatus::Waiting { place: 9, ahead: 3 });
     let seats = members.into_iter().chain([waiting]).collect();
-    let restored = room.apply(&rules, T + 2, &Op::Restore { seats, version: T + 50, capacity: None });
+    let restored =
+        room.apply(&rules, T + 2, &Op::Restore { seats, confirmed_in: (0, 0), version: T + 50, capacity: None });
     assert_eq!(changes_of(&restored), [""; 0], "a restored member is no news");
     assert!(restored.version > T + 50, "clients request the state: {}", restored.version);
     assert_eq!((room.counts(), room.deadline(&rules)), ((2, 2), Some(T + 2 + SETTLE_MS)));
@@ -190,7 +191,7 @@ fn rebuilt_room_gets_its_own_capacity_back() {
     let mut room = Room::rebuilt(&rules, T);
     let restore = |capacity| {
         let seats = vec![seat(requester("alice"), SeatStatus::Member { place: 7 })];
-        Op::Restore { seats, version: T, capacity }
+        Op::Restore { seats, confirmed_in: (0, 0), version: T, capacity }
     };
     room.apply(&rules, T + 1, &restore(Some(2)));
     let settled = T + 1 + SETTLE_MS;
@@ -225,7 +226,7 @@ fn restore_from_a_later_version_begins_a_new_incarnation_once() {
     let before = room.stamp();
     let restore = |version| {
         let seats = vec![seat(requester("alice"), SeatStatus::Member { place: 7 })];
-        Op::Restore { seats, version, capacity: None }
+        Op::Restore { seats, confirmed_in: (0, 0), version, capacity: None }
     };
     room.apply(&rules, T + 1, &restore(before.version));
     assert_eq!(room.stamp(), before, "the room has all changes");
@@ -235,6 +236,56 @@ fn restore_from_a_later_version_begins_a_new_incarnation_once() {
     assert!(after.incarnation > before.incarnation && after.version >= before.version + 3, "{after:?}");
     room.apply(&rules, T + 3, &restore(after.version + 3));
     assert_eq!(room.stamp().incarnation, after.incarnation, "the room is settling");
+}
+
+#[test]
+fn seat_without_a_record_needs_evidence_of_a_loss() {
+    let rules = claimed(1);
+    let remembered = u64::try_from(rules.remembered.as_millis()).unwrap();
+    for (incarnation, is_restored) in [(0, false), (1, true)] {
+        let mut room = room_of(&rules, &[("alice", "a")]);
+        room.apply(&rules, T, &Op::Leave { requester: at("alice", "b", 2, 2) });
+        room.apply(&rules, T + 1, &join(at("bob", "b", 1, 1)));
+        room.apply(&rules, T + 1 + remembered, &touch());
+        // Alice's former node was cut off for longer than her leave is remembered.
+        let seats = vec![seat(at("alice", "a", 1, 1), SeatStatus::Member { place: T })];
+        let confirmed_in = (room.stamp().incarnation + incarnation, 0);
+        let result =
+            room.apply(&rules, T + 2 + remembered, &Op::Restore { seats, confirmed_in, version: 0, capacity: None });
+        assert_eq!((room.counts(), is_member(&result)), ((1 + incarnation, 0), is_restored));
+        assert_eq!(result.statuses[0] == SeatStatus::Out, !is_restored);
+    }
+}
+
+#[test]
+fn lost_operations_do_not_undo_a_leave() {
+    let rules = claimed(1);
+    let mut room = room_of(&rules, &[("alice", "a"), ("bob", "b")]);
+    room.apply(&rules, T, &Op::Leave { requester: at("alice", "a", 1, 2) });
+    room.apply(&rules, T, &join(at("alice", "a", 1, 3)));
+    room.lost_operations(&rules, T + 1);
+    let restore = |turn, number| {
+        let seats = vec![seat(at("alice", "a", turn, number), SeatStatus::Member { place: T })];
+        Op::Restore { seats, confirmed_in: (1, 1), version: 0, capacity: None }
+    };
+    // The first join was before the leave, and the second one in an earlier attachment.
+    for (turn, number) in [(1, 1), (0, 4)] {
+        let status = room.apply(&rules, T + 2, &restore(turn, number)).statuses[0];
+        assert!(status.is_waiting(), "{turn} {number} {status:?}");
+    }
+    assert!(room.apply(&rules, T + 2, &restore(1, 3)).statuses[0].is_member(), "her admission is lost");
+}
+
+#[test]
+fn client_that_expired_in_the_queue_is_remembered() {
+    let rules = claimed(1);
+    let mut room = room_of(&rules, &[("alice", "a"), ("bob", "b")]);
+    room.unclaim(T, Some(&node("b")));
+    assert!(room.apply(&rules, T + STALE_MS, &touch()).queue_moved);
+    for op in [join(at("bob", "b", 1, 1)), claim(at("bob", "c", 2, 1))] {
+        assert_eq!(room.apply(&rules, T + STALE_MS + 1, &op).statuses, [SeatStatus::Out], "{op:?}");
+    }
+    assert!(room.apply(&rules, T + STALE_MS + 2, &join(at("bob", "b", 1, 2))).statuses[0].is_waiting());
 }
 
 #[test]

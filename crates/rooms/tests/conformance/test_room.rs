@@ -161,7 +161,7 @@ impl TestRoom {
     }
 
     pub(crate) async fn restore(&self, seats: Vec<Seat>, version: u64) -> OpResult {
-        self.apply(Op::Restore { seats, version, capacity: None }).await
+        self.apply(Op::Restore { seats, confirmed_in: (0, 0), version, capacity: None }).await
     }
 
     /// Continues as a store that has lost the room.

@@ -41,6 +41,9 @@ impl World {
         self.rooms.observed.insert(room.clone(), at);
         let request = Request { room, op: op.unwrap_or(touch()) };
         if (at.epoch, at.number) == (last.epoch, last.number + 1) {
+            if self.rooms.watch.detects_loss(&request.room, result.incarnation) {
+                self.rooms.lost_at.push(now);
+            }
             let then = clock.saturating_sub(super::store::EPOCH_MS) * MS;
             return self.observe_operation(then, &request, &result, &state);
         }

@@ -190,7 +190,7 @@ impl World {
             _ => {
                 wrong = match (&mut seat.view, self.rooms.watch.room(name)) {
                     (SeatView::Member(room_view), Some(seen)) if same_socket => {
-                        room_view.change(message, seen).err().map(|what| ("room changes", what))
+                        room_view.change(message, seen, index).err().map(|what| ("room changes", what))
                     }
                     _ => Some(("room changes", "of a room that it is not in".to_owned())),
                 };
@@ -268,7 +268,8 @@ impl World {
             (RequestKind::Broadcast | RequestKind::Members, SenderResult::NotInRoom) => {
                 let is_in =
                     seat_here.is_some_and(|seat| matches!(seat.view, SeatView::Member(_)) && seat.since <= said);
-                (is_in && !left_since).then_some("refused, though it is in the room")
+                // After a loss it may have to wait, and receives its position up to 1 s later.
+                (is_in && !left_since && !lost).then_some("refused, though it is in the room")
             }
             (_, SenderResult::NotInRoom | SenderResult::Unavailable) => Some("refused"),
             (RequestKind::Join { .. }, SenderResult::Ack) => {

@@ -27,15 +27,26 @@ impl RoomView {
         Some(Self { version: joined["version"].as_u64()?, members })
     }
 
-    /// Applies a `members_changed`, which must report exactly the changes of the room since the
-    /// last one. Fails with a description otherwise, and leaves the view unchanged.
-    pub(super) fn change(&mut self, message: &Value, room: &Room) -> Result<(), String> {
+    /// Returns `true` if the client `own` knows all other members as `present` has them. A join
+    /// without an answer may have changed its own data.
+    pub(super) fn knows_others(&self, present: &Self, room: &Room, own: ClientIx) -> bool {
+        let others = |view: &Self| view.members.iter().map(|(id, shown)| (*id, shown.filter(|_| *id != own))).collect();
+        let [known, present_members]: [Vec<_>; 2] = [self, present].map(others);
+        let missed = Changed::between(self.version, present.version, room, own);
+        known == present_members
+            && (self.version == present.version || missed.is_none_or(|missed| missed.clients.is_empty()))
+    }
+
+    /// Applies a `members_changed` for the client `own`, which must report exactly the changes of
+    /// the other members since the last one. Fails with a description otherwise, and leaves the
+    /// view unchanged.
+    pub(super) fn change(&mut self, message: &Value, room: &Room, own: ClientIx) -> Result<(), String> {
         let changed = Changed::read(message).ok_or("unreadable")?;
         if changed.version <= self.version {
             return Err(format!("version {} behind {}", changed.version, self.version));
         }
         if self.version >= room.unsure_until {
-            let expected = Changed::between(self.version, changed.version, room)
+            let expected = Changed::between(self.version, changed.version, room, own)
                 .ok_or_else(|| format!("from {} to {} passes over some", self.version, changed.version))?;
             if expected != changed {
                 return Err(format!("{changed:?} from {}, in place of {expected:?}", self.version));
@@ -76,8 +87,9 @@ impl Changed {
         Some(Self { version: message["version"].as_u64()?, clients })
     }
 
-    /// Returns the changes of a room between two versions, if known.
-    fn between(from: u64, to: u64, room: &Room) -> Option<Self> {
+    /// Returns the changes of a room between two versions, without those of `own`, if all are
+    /// known.
+    fn between(from: u64, to: u64, room: &Room, own: ClientIx) -> Option<Self> {
         let mut clients = BTreeMap::new();
         for version in from + 1..=to {
             let (client, change) = match room.changes.get(&version)? {
@@ -89,6 +101,7 @@ impl Changed {
             };
             clients.insert(number(client.as_str())?, change);
         }
+        clients.remove(&own);
         Some(Self { version: to, clients })
     }
 }

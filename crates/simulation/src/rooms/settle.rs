@@ -86,15 +86,14 @@ impl World {
         let now = self.agenda.now();
         for room in 0..self.rooms.plan.capacities.len() {
             let Some((store, waiting)) = self.list(room) else { continue };
-            let watched = self.rooms.watch.room(&format!("r{room}"));
-            let is_changing = |room: &Room| now - room.changed_at < MAX_EVENT_DELAY || room.version < store.version;
-            if watched.is_some_and(is_changing) {
+            let watched = self.rooms.watch.room(&format!("r{room}")).cloned().unwrap_or_default();
+            if now.saturating_sub(watched.changed_at) < MAX_EVENT_DELAY || watched.version < store.version {
                 continue;
             }
             self.counters.add("rooms: compared when all was quiet", 1);
             let mut seen = 0;
             for client in 0..self.clients.len() {
-                seen += u64::from(self.settle_seat(room, client, &store));
+                seen += u64::from(self.settle_seat(room, client, &store, &watched));
             }
             if seen > waiting {
                 self.ledger.broken("room belief", format!("{seen} wait for r{room}, the store knows {waiting}"));
@@ -104,7 +103,7 @@ impl World {
     }
 
     /// Checks one client's view of a room. Returns `true` if it believes that it waits.
-    fn settle_seat(&mut self, room: usize, client: ClientIx, store: &RoomView) -> bool {
+    fn settle_seat(&mut self, room: usize, client: ClientIx, store: &RoomView, watched: &Room) -> bool {
         let now = self.agenda.now();
         let socket = self.attentive_socket(client);
         let nowhere = ClientSeat::default();
@@ -127,7 +126,7 @@ impl World {
             (SeatView::Member(_) | SeatView::Waiting, Some(socket)) if settled && *informed_on != socket => {
                 Some("it has resumed and received neither state nor position".to_owned())
             }
-            (SeatView::Member(room_view), Some(_)) if settled && *room_view != *store => {
+            (SeatView::Member(room_view), Some(_)) if settled && !room_view.knows_others(store, watched, client) => {
                 Some(format!("it believes {room_view:?}, and the store knows {store:?}"))
             }
             (SeatView::Out, _) if is_member => {

@@ -78,6 +78,15 @@ impl Watch {
         }
     }
 
+    /// Returns `true` if an owner has detected a loss within its epoch: the room has another
+    /// incarnation than before. Restored members may exceed the capacity then.
+    pub(super) fn detects_loss(&mut self, name: &RoomName, incarnation: u64) -> bool {
+        let Some(room) = self.rooms.get_mut(name) else { return false };
+        let is_loss = room.incarnation != 0 && room.incarnation != incarnation;
+        room.was_emptied |= is_loss;
+        is_loss
+    }
+
     /// Adopts a room whose earlier operations are not known: from another owner, or with another
     /// backup. Returns `true` if it lacks operations that were observed.
     pub(super) fn adopt(&mut self, now: Micros, name: &RoomName, state: &State, result: &OpResult) -> bool {

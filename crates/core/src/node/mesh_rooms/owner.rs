@@ -80,9 +80,11 @@ impl OwnedRoom {
     }
 
     /// Returns `true` if a request shows that operations are lost: its node has seen an epoch that
-    /// is lacking here, which counts once, or it claims a seat by a command that is.
+    /// is lacking here, or restores a seat of one, which counts once. Or it claims a seat by a
+    /// command that is lacking.
     fn lacks(&mut self, seen: u64, op: &Op) -> bool {
-        let is_lacking = self.lacking.contains(&seen);
+        let confirmed = if let Op::Restore { confirmed_in: (_, epoch), .. } = op { *epoch } else { 0 };
+        let is_lacking = self.lacking.contains(&seen) || self.lacking.contains(&confirmed);
         if is_lacking {
             self.lacking = 0..0;
         }

@@ -130,6 +130,7 @@ impl NodeCore {
         let Some(due) = local.sequencer.take_due(now) else { return };
         due.changes.iter().for_each(|(_, change)| local.apply_to_member_list(change));
         let (incarnation, is_silent) = (local.sequencer.at().incarnation, local.events == RoomEvents::None);
+        let changed: BTreeSet<_> = due.changes.iter().map(|(_, change)| change.client()).collect();
         let mut messages_by_version = BTreeMap::new();
         for session in &local.members - &local.lacking_state {
             let Some(key) = self.attached_key(session) else { continue };
@@ -140,7 +141,14 @@ impl NodeCore {
             if is_silent {
                 continue;
             }
-            let messages = messages_by_version.entry(sent).or_insert_with(|| members_changed(room, &due, sent));
+            let client = self.rooms.sessions.get(&session).map(|known| &known.client);
+            if let Some(client) = client.filter(|client| changed.contains(client)) {
+                // The answers to its commands contain its own changes.
+                let messages = members_changed(room, &due, sent, Some(client));
+                messages.iter().for_each(|message| self.notify(key, message));
+                continue;
+            }
+            let messages = messages_by_version.entry(sent).or_insert_with(|| members_changed(room, &due, sent, None));
             messages.iter().for_each(|message| self.notify(key, message));
         }
     }

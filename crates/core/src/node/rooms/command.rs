@@ -75,6 +75,10 @@ impl NodeCore {
         session.commands += 1;
         let (id, client) = (session.id, session.client_id.clone());
         let attachment = (session.accepted_at_us, self.rooms.turn(session.turn));
+        // A later socket may have resumed the session.
+        let present = self.directory.holder(client.as_str()).filter(|(_, holder)| holder.id == id);
+        let present = present.map(|(_, holder)| (holder.accepted_at_us, self.rooms.turn(holder.turn)));
+        let attachment = present.unwrap_or_default().max(attachment);
         let new = || RoomSession::new(client, attachment);
         let room_session = self.rooms.session(id, new);
         room_session.commands.push_back(command);
@@ -93,7 +97,11 @@ impl NodeCore {
                 (CommandKind::Signal { .. }, _) => self.ask_for_recipient(session),
                 (_, Some(room)) => self.ask_for_command(session, room),
                 (_, None) => {
-                    self.leave_all(session);
+                    // It waited behind earlier commands, and counts for its own socket alone.
+                    let key = command.key;
+                    if !self.is_resumed_elsewhere(key) {
+                        self.leave_all(session);
+                    }
                     self.answer_first(session, &[], None);
                     continue;
                 }
@@ -192,12 +200,8 @@ impl NodeCore {
         let (session, key, _) = at;
         match &command.kind {
             CommandKind::Signal { to, .. } => self.recipient_answered(now, session, room, to, result),
-            CommandKind::Join { data } if self.has_lost_seat(session, room, result) => {
-                // The restored seat has the answer.
-                if let Some(LocalSeat { seat, .. }) = self.rooms.seat_mut(session, room) {
-                    seat.requester.number = command.number.0;
-                    seat.data = data.clone().or(seat.data.take());
-                }
+            CommandKind::Join { .. } if self.has_lost_seat(session, room, result) => {
+                // The join is repeated once the seat is restored.
                 if self.rooms.is_other_incarnation(room, result.incarnation) {
                     self.handle_loss(now, room, result.incarnation);
                 }
@@ -209,7 +213,7 @@ impl NodeCore {
                 if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
                     room_session.seats.remove(room);
                     let requester = room_session.requester(session, command.number, &self.settings.id);
-                    if result.statuses.first().is_some_and(|status| status.is_member() || status.is_waiting()) {
+                    if result.statuses.first().is_some_and(|status| status.is_present()) {
                         // A later command of the session was carried out before.
                         self.drop_unknown_seat(session, room, requester);
                     }
@@ -268,9 +272,11 @@ impl NodeCore {
         let data = data.clone().or_else(|| room_session.seats.remove(room).and_then(|local| local.seat.data));
         let requester = room_session.requester(session, command.number, &self.settings.id);
         let at = result.stamp();
-        let seat = LocalSeat { seat: Seat { requester, status, data }, sent: at, sent_ahead, is_over: false };
+        let (seat, confirmed_in) = (Seat { requester, status, data }, (result.incarnation, result.epoch));
+        let seat = LocalSeat { seat, sent: at, confirmed_in, sent_ahead, is_over: false };
         room_session.seats.insert(room.clone(), seat);
         self.rooms.add_seat(room, session, status, at);
+        self.rooms.record_epoch(room.as_str(), result.epoch);
         if !result.members.is_empty()
             && !result.settling
             && let Some(local) = self.rooms.local.get_mut(room).filter(|local| local.sequencer.at() == at)

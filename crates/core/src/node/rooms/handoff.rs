@@ -12,7 +12,9 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::super::session::Session;
 use super::super::{NodeCore, PeerKey, SessionKey};
-use super::room_session::{Command, CommandKind, LocalSeat, NO_STATE, RoomSession, is_behind, turn_at_next_node};
+use super::room_session::{
+    Command, CommandKind, LocalSeat, NO_STATE, RoomSession, is_behind, is_earlier_attachment, turn_at_next_node,
+};
 
 impl NodeCore {
     /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:
@@ -37,6 +39,13 @@ impl NodeCore {
         if self.rooms.sessions.get(&session).is_some_and(|known| known.accepted_at_us > accepted_at_us) {
             // The edge attaches a closed socket for its last frames, with outdated state.
             return;
+        }
+        let present =
+            self.directory.holder(client.as_str()).filter(|(holder, later)| *holder != key && later.id == session);
+        if present.is_some_and(|(_, later)| later.accepted_at_us > accepted_at_us) {
+            // The later socket resumed the session without these seats, and lacks their rooms' states.
+            let state = SessionState::read(&state).unwrap_or_default();
+            return self.merge_seats(now, &client, session, (accepted_at_us, turn), &state.seats);
         }
         if !newcomer {
             let state = SessionState::read(&state).unwrap_or_default();
@@ -123,15 +132,21 @@ impl NodeCore {
         self.remove_if_idle(session);
     }
 
+    /// Returns `true` if a later socket has resumed the session of this one.
+    pub(super) fn is_resumed_elsewhere(&self, key: SessionKey) -> bool {
+        let Some(session) = self.directory.get(key) else { return false };
+        let known = self.rooms.sessions.get(&session.id);
+        // A later socket may have resumed the session before an earlier one joined its first room.
+        let holder = self.directory.holder(session.client_id.as_str());
+        holder.is_some_and(|(holder, later)| holder != key && later.id == session.id)
+            || known.is_some_and(|known| known.accepted_at_us > session.accepted_at_us)
+    }
+
     /// Queues a command that gives up all seats of a session, unless a later socket has resumed it.
     pub(in crate::node) fn queue_leave_all(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get(key) else { return };
-        let Some(room_session) = self.rooms.sessions.get(&session.id) else { return };
-        // A later socket may have resumed the session before an earlier one joined this room.
-        let holder = self.directory.holder(session.client_id.as_str());
-        let is_resumed = holder.is_some_and(|(holder, later)| holder != key && later.id == session.id);
-        let is_superseded = is_resumed || room_session.accepted_at_us > session.accepted_at_us;
-        if !is_superseded && !room_session.is_idle() {
+        let is_idle = self.rooms.sessions.get(&session.id).is_none_or(RoomSession::is_idle);
+        if !is_idle && !self.is_resumed_elsewhere(key) {
             self.command(Command {
                 key,
                 seq: Seq(0),
@@ -183,6 +198,11 @@ impl NodeCore {
         let resumed = holder.map(|(_, holder)| (holder.accepted_at_us, self.rooms.turn(holder.turn)));
         let lingers = self.directory.lingering_session(client, session).is_some();
         if resumed.is_none() && !lingers {
+            return;
+        }
+        let known = self.rooms.sessions.get(&session).map(|known| (known.accepted_at_us, known.turn));
+        if known.max(resumed).is_some_and(|present| is_earlier_attachment((accepted_at_us, turn), present)) {
+            // The socket's present attachment began with these seats, and may have left them since.
             return;
         }
         let attachment = resumed.unwrap_or((accepted_at_us, turn_at_next_node(turn, self.rooms.drops)));

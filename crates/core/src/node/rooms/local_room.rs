@@ -160,6 +160,14 @@ impl Rooms {
         self.local.get(room).map_or(0, |local| local.epoch)
     }
 
+    /// Records an epoch of a room in which a client here has a seat. An owner with an earlier one,
+    /// or without that epoch, then detects its loss.
+    pub(super) fn record_epoch(&mut self, room: &str, epoch: u64) {
+        if let Some(local) = self.local.get_mut(room) {
+            local.epoch = local.epoch.max(epoch);
+        }
+    }
+
     /// Returns `true` for an epoch before the highest one that this node has seen, else records it.
     /// `false` without a seat here, so that nothing is known. A former backup may still carry out
     /// operations that the owner has carried out with another.

@@ -68,9 +68,12 @@ pub(super) fn waiting(room: &RoomName, ahead: u64, queue_length: u64) -> Vec<u8>
     ServerMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
 }
 
-/// Returns the messages with the changes that a client with version `sent` misses.
-pub(super) fn members_changed(room: &RoomName, due: &Announcement, sent: u64) -> Vec<Vec<u8>> {
-    let mut rest = &due.changes[due.changes.partition_point(|(version, _)| *version <= sent)..];
+/// Returns the messages with the changes that a client with version `sent` misses, without those of
+/// the client `own`.
+pub(super) fn members_changed(room: &RoomName, due: &Announcement, sent: u64, own: Option<&ClientId>) -> Vec<Vec<u8>> {
+    let missed = &due.changes[due.changes.partition_point(|(version, _)| *version <= sent)..];
+    let missed: Vec<_> = missed.iter().filter(|(_, change)| own != Some(change.client())).collect();
+    let mut rest = &missed[..];
     let mut messages = Vec::new();
     while !rest.is_empty() {
         let (part, behind) = rest.split_at(part(rest.iter().map(|(_, change)| change)));

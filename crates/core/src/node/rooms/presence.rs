@@ -1,7 +1,7 @@
 //! Refreshes seats, restores them after a loss in the store, drops them after their session.
 //! `sweep` calls it, and `task` passes the answers about seats.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
@@ -104,11 +104,18 @@ impl Rooms {
     /// clients has received, or 0.
     pub(super) fn restore(&mut self, room: &RoomName, sessions: &[SessionId], seen: u64) {
         let sessions: Vec<_> = sessions.iter().copied().filter(|session| !self.is_over(*session, room)).collect();
-        let (seats, sent) = self.seats(room, &sessions);
-        self.counts.restored += seats.len() as u64;
         let version = self.followed_state(room).version.max(seen);
         let capacity = self.local.get(room).and_then(|local| local.own_capacity);
-        self.enqueue_seats(room, Op::Restore { seats, version, capacity }, sent);
+        let mut by_confirmation: BTreeMap<(u64, u64), Vec<_>> = BTreeMap::new();
+        for session in sessions {
+            let seat = self.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
+            by_confirmation.entry(seat.map_or((0, 0), |seat| seat.confirmed_in)).or_default().push(session);
+        }
+        for (confirmed_in, sessions) in by_confirmation {
+            let (seats, sent) = self.seats(room, &sessions);
+            self.counts.restored += seats.len() as u64;
+            self.enqueue_seats(room, Op::Restore { seats, confirmed_in, version, capacity }, sent);
+        }
     }
 
     /// Has a seat expire after [`Rules::stale`](signaling_rooms::Rules::stale), unless the session
@@ -251,11 +258,15 @@ impl NodeCore {
         // While seats are restored, clients ahead in the queue may still be missing.
         let queue_length = may_restore.then_some(result.waiting);
         for (Seat { requester, .. }, &status) in seats.iter().zip(&result.statuses) {
+            let confirmed = self.rooms.seat_mut(requester.session, room).filter(|_| status.is_present());
+            if let Some(seat) = confirmed.filter(|seat| seat.number() == requester.number) {
+                seat.confirmed_in = (result.incarnation, result.epoch);
+            }
             match status {
                 SeatStatus::Unknown if !may_restore => {}
                 SeatStatus::Unknown if !self.rooms.is_over(requester.session, room) => lost.push(requester.session),
                 status => {
-                    if !may_restore && (status.is_member() || status.is_waiting()) {
+                    if !may_restore && (status.is_present()) {
                         // The client left before its seat was restored.
                         self.drop_unknown_seat(requester.session, room, requester.clone());
                     }

@@ -32,6 +32,12 @@ pub(super) fn turn_at_next_node(turn: u64, drops: u32) -> u64 {
     later_turn(turn.saturating_add(1 << 32), drops)
 }
 
+/// Returns `true` if the first of two pairs of socket and turn is of an earlier attachment of the
+/// same socket.
+pub(super) fn is_earlier_attachment((socket, turn): (u64, u64), (present, present_turn): (u64, u64)) -> bool {
+    socket == present && turn >> 40 < present_turn >> 40
+}
+
 /// A session's seat in a room, and what its client received of the room.
 #[derive(Debug, Clone)]
 pub(super) struct LocalSeat {
@@ -39,6 +45,8 @@ pub(super) struct LocalSeat {
     pub(super) seat: Seat,
     /// The room's state that the client has, or [`NO_STATE`]. The next node gets it with the seat.
     pub(super) sent: Stamp,
+    /// Incarnation and epoch of the room that confirmed the seat last. Others may have lost it.
+    pub(super) confirmed_in: (u64, u64),
     /// Clients ahead in the queue as last sent to the client, and the time. `None`: not sent.
     pub(super) sent_ahead: Option<(u64, Instant)>,
     /// `true` if the store reported that the client has no seat, and the client has not received
@@ -60,12 +68,12 @@ impl LocalSeat {
     /// Reads a seat of the session `requester` from another node, which the store may not have
     /// confirmed. `None`: the room's name is invalid.
     pub(super) fn read(now: Instant, state: &SeatState<'_>, requester: Requester) -> Option<(RoomName, Self)> {
-        let SeatState { room, member, place, number, incarnation, version, ahead, data } = *state;
+        let SeatState { room, member, place, number, confirmed_in, incarnation, version, ahead, data } = *state;
         let status = if member { SeatStatus::Member { place } } else { SeatStatus::Waiting { place, ahead: 0 } };
         let seat = Seat { requester: Requester { number, ..requester }, status, data: data.map(Box::from) };
         let sent = Stamp { incarnation, version };
         let sent_ahead = ahead.map(|ahead| (ahead, now));
-        Some((RoomName::new(room).ok()?, Self { seat, sent, sent_ahead, is_over: false }))
+        Some((RoomName::new(room).ok()?, Self { seat, sent, confirmed_in, sent_ahead, is_over: false }))
     }
 
     /// Returns the seat for another node. `None`: the client has no seat.
@@ -77,7 +85,8 @@ impl LocalSeat {
         };
         let Stamp { incarnation, version } = self.sent;
         let (ahead, data) = (self.sent_ahead.map(|(ahead, _)| ahead), self.seat.data.as_deref());
-        Some(SeatState { room: room.as_str(), member, place, number: self.number(), incarnation, version, ahead, data })
+        let (room, number, confirmed_in) = (room.as_str(), self.number(), self.confirmed_in);
+        Some(SeatState { room, member, place, number, confirmed_in, incarnation, version, ahead, data })
     }
 }
 

@@ -180,7 +180,7 @@ impl NodeCore {
     /// it expires, unless the session has the seat here or claims it again. No effect for other
     /// tasks, or with a store.
     pub(in crate::node) fn joined_late(&mut self, task: &RoomTask, result: &OpResult) {
-        let has_seat = result.statuses.first().is_some_and(|status| status.is_member() || status.is_waiting());
+        let has_seat = result.statuses.first().is_some_and(|status| status.is_present());
         if let (Purpose::Command { session, .. }, Op::Join { requester, .. }) = (&task.purpose, &task.request.op)
             && has_seat
         {
