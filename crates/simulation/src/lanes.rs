@@ -216,7 +216,7 @@ impl World {
                 None => Rc::from(&frame[LENGTH_BYTES..]),
             };
             let lost = if self.exchanges[id].side(End::Sender).severed { " (lost)" } else { "" };
-            self.trace.line(|| format!("lane {id} n{from}>n{to}{lost} {}", describe(&batch)));
+            self.trace.sent(&batch, || format!("lane {id} n{from}>n{to}{lost} {}", describe(&batch)));
             self.carry(id, End::Sender, move |world| world.batch_arrives(id, &batch));
         }
     }

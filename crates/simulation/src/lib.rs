@@ -3,7 +3,7 @@
 //!
 //! [`run`] builds a world with clients and faults. A reference model checks the guarantees that
 //! clients have. The same seed gives the same run, so a failure is reproducible:
-//! `mesh-sim --seed N` prints the events of a run.
+//! `mesh-sim --seed N` prints the events of a run, and `--digest` a hash of them.
 //!
 //! The simulation does not test the shells. It replaces sockets, tasks and HTTP by simple models.
 //!
@@ -39,4 +39,4 @@ pub use counters::Counters;
 pub use ledger::Violation;
 pub use mutant::Mutant;
 pub use plan::{FaultKind, Size};
-pub use world::{Outcome, run};
+pub use world::{Outcome, run, run_digested};

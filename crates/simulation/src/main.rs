@@ -1,6 +1,7 @@
 //! `mesh-sim`: runs simulated meshes, many seeds or one with its log.
 
 use std::collections::BTreeMap;
+use std::hash::Hasher as _;
 use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::{Mutex, mpsc};
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Parser;
-use signaling_simulation::{Counters, Size, run};
+use signaling_simulation::{Counters, Size, run, run_digested};
+use twox_hash::XxHash3_64;
 
 /// Runs meshes on a simulated network and clock, and checks the guarantees of clients.
 #[derive(Debug, Parser)]
@@ -32,6 +34,10 @@ struct Args {
     /// Continues after a violation, and prints the number of violations of each rule at the end.
     #[arg(long)]
     keep_going: bool,
+    /// Prints a hash of each seed's log, and one of all seeds. Builds with equal hashes sent equal
+    /// bytes. Continues after a violation.
+    #[arg(long, conflicts_with = "seconds")]
+    digest: bool,
     #[command(flatten)]
     size: Size,
 }
@@ -55,6 +61,9 @@ fn simulate(args: &Args) -> anyhow::Result<()> {
     let outcome = run(seed, &args.size, true);
     outcome.trace.iter().for_each(|line| println!("{line}"));
     print!("{}", outcome.counters);
+    if let Some(digest) = outcome.digest.filter(|_| args.digest) {
+        println!("digest {digest:016x} of seed {seed}");
+    }
     outcome.violation.map_or(Ok(()), |violation| Err(anyhow!("seed {seed}: {violation}")))
 }
 
@@ -63,9 +72,11 @@ fn many(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
     let limit = args.seconds.map(Duration::from_secs);
     let mut counters = Counters::default();
+    let mut digests = BTreeMap::new();
     let mut failed: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     let (mut done, mut failures) = (0_u64, 0);
     println!("seeds from {}", args.seeds.start);
+    let run_one = |seed| if args.digest { run_digested(seed, &args.size) } else { run(seed, &args.size, false) };
     let seeds = Mutex::new(args.seeds.clone());
     thread::scope(|scope| {
         let (sender, outcomes) = mpsc::sync_channel(1);
@@ -75,7 +86,7 @@ fn many(args: &Args) -> anyhow::Result<()> {
             scope.spawn(move || {
                 while let Some(seed) = next() {
                     // Without a receiver the run is over.
-                    if sender.send((seed, run(seed, &args.size, false))).is_err() {
+                    if sender.send((seed, run_one(seed))).is_err() {
                         break;
                     }
                 }
@@ -85,11 +96,12 @@ fn many(args: &Args) -> anyhow::Result<()> {
         for (seed, outcome) in outcomes {
             done += 1;
             counters.merge(&outcome.counters);
+            digests.extend(outcome.digest.map(|digest| (seed, digest)));
             if let Some(violation) = outcome.violation {
                 println!("seed {seed}: {violation}");
                 failed.entry(violation.rule).or_default().push(seed);
                 failures += 1;
-                if !args.keep_going {
+                if !args.keep_going && !args.digest {
                     break;
                 }
             }
@@ -106,6 +118,9 @@ fn many(args: &Args) -> anyhow::Result<()> {
     for (rule, seeds) in &failed {
         println!("  {:>6}  {rule}", seeds.len());
     }
+    if args.digest {
+        print_digests(&digests);
+    }
     if let Some(seed) = failed.values().flatten().min() {
         bail!("replay with --seed {seed}");
     }
@@ -114,4 +129,14 @@ fn many(args: &Args) -> anyhow::Result<()> {
         bail!("required events never occurred; run more seeds: {}", missing.join(", "));
     }
     Ok(())
+}
+
+/// Prints the digests of seeds, and one of all in the order of the seeds.
+fn print_digests(digests: &BTreeMap<u64, u64>) {
+    let mut all = XxHash3_64::new();
+    for (seed, digest) in digests {
+        println!("digest {digest:016x} of seed {seed}");
+        all.write(&digest.to_le_bytes());
+    }
+    println!("digest {:016x} of {} seeds", all.finish(), digests.len());
 }

@@ -64,8 +64,6 @@ pub(crate) fn head(client: ClientIx) -> (Dialect, Head<'static>) {
 impl World {
     /// Records a message that a player received. An unexpected or repeated one is a violation.
     pub(crate) fn player_gets(&mut self, id: SocketId, text: &[u8]) {
-        let client = self.sockets[id].client;
-        self.trace.line(|| format!("c{client} socket {id} gets {}", String::from_utf8_lossy(text)));
         let message = serde_json::from_slice::<Value>(text).unwrap_or_default();
         let named = |kind: &str| message[kind].as_str().map(str::to_owned);
         let players = &mut self.players;

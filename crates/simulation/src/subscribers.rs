@@ -112,7 +112,6 @@ impl World {
         if self.subscribers.players().contains(&index) {
             return self.player_gets(id, text);
         }
-        self.trace.line(|| format!("c{index} socket {id} gets {}", String::from_utf8_lossy(text)));
         let message = serde_json::from_slice::<Value>(text).unwrap_or_default();
         let from = message["data"]["from"].as_u64().and_then(|from| usize::try_from(from).ok());
         match (message["type"].as_str(), from) {

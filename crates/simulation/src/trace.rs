@@ -1,23 +1,53 @@
-//! The log of one run, to which all modules add lines.
+//! The log of one run and its digest, to which all modules add lines.
 
 use std::fmt;
+use std::hash::Hasher as _;
+
+use twox_hash::XxHash3_64;
 
 use crate::agenda::{Micros, SECOND};
 
 /// The log of one run, with its present time.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Trace {
     pub(crate) now: Micros,
-    /// `None` disables the log.
-    pub(crate) lines: Option<Vec<String>>,
+    /// Hash of all lines, each with a line feed. `None` disables the log.
+    digest: Option<XxHash3_64>,
+    /// `None` keeps the digest only.
+    lines: Option<Vec<String>>,
 }
 
 impl Trace {
+    /// Creates a log that keeps its lines.
+    pub(crate) fn kept() -> Self {
+        Self { lines: Some(Vec::new()), ..Self::digested() }
+    }
+
+    /// Creates a log that keeps its digest only.
+    pub(crate) fn digested() -> Self {
+        Self { digest: Some(XxHash3_64::new()), ..Self::default() }
+    }
+
     /// Adds a line with the present time, if the log is on.
     pub(crate) fn line(&mut self, text: impl FnOnce() -> String) {
-        if let Some(lines) = &mut self.lines {
-            lines.push(format!("{:>3}.{:06} {}", self.now / SECOND, self.now % SECOND, text()));
+        if let Some(digest) = &mut self.digest {
+            let line = format!("{:>3}.{:06} {}", self.now / SECOND, self.now % SECOND, text());
+            digest.write(line.as_bytes());
+            digest.write(b"\n");
+            if let Some(lines) = &mut self.lines {
+                lines.push(line);
+            }
         }
+    }
+
+    /// Adds a line about sent bytes, with the hash of all: the text may show only their front.
+    pub(crate) fn sent(&mut self, bytes: &[u8], text: impl FnOnce() -> String) {
+        self.line(|| format!("{} #{:016x}", text().trim_end(), XxHash3_64::oneshot(bytes)));
+    }
+
+    /// Returns the lines, if they were kept, and the digest of a log that is on.
+    pub(crate) fn finish(self) -> (Vec<String>, Option<u64>) {
+        (self.lines.unwrap_or_default(), self.digest.map(|digest| digest.finish()))
     }
 }
 
@@ -45,5 +75,5 @@ pub(crate) fn describe<'a, F: fmt::Debug, E>(
 
 /// Returns the first 48 characters of a text without `"`, which identify the message.
 pub(crate) fn front(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).chars().take(48).filter(|character| *character != '"').collect()
+    String::from_utf8_lossy(text).chars().filter(|character| *character != '"').take(48).collect()
 }

@@ -153,7 +153,7 @@ impl World {
                 End::Edge => trace::describe(&bytes, ToNode::take),
                 End::Node => trace::describe(&bytes, ToEdge::take),
             };
-            self.trace.line(|| format!("trunk {id} e{edge}{arrow}n{node}{lost} {}", describe()));
+            self.trace.sent(&bytes, || format!("trunk {id} e{edge}{arrow}n{node}{lost} {}", describe()));
         }
         let side = conn.side(from);
         side.said = now;

@@ -35,6 +35,9 @@ pub struct Outcome {
     pub counters: Counters,
     /// The log of the run, one line per event; empty unless requested.
     pub trace: Vec<String>,
+    /// XXH3 of the log's lines, each with a line feed. Runs with equal digests sent equal bytes.
+    /// `None` unless the log or the digest is requested.
+    pub digest: Option<u64>,
 }
 
 /// Inputs of a paused server, in order of arrival.
@@ -131,13 +134,23 @@ const MAX_ROUNDS: usize = 40;
 /// May panic without an edge.
 #[must_use]
 pub fn run(seed: u64, size: &Size, traced: bool) -> Outcome {
-    let plan = Plan::draw(&mut Rng::new(seed), size);
-    let rooms = RoomPlan::draw(&mut Rng::new(seed ^ 0x0700_0357), size);
-    World::new(seed, size, (plan, rooms), traced).run(size)
+    World::planned(seed, size, if traced { Trace::kept() } else { Trace::default() }).run(size)
+}
+
+/// Runs the world of `seed` like [`run`], for an outcome with a digest and without a log.
+#[must_use]
+pub fn run_digested(seed: u64, size: &Size) -> Outcome {
+    World::planned(seed, size, Trace::digested()).run(size)
 }
 
 impl World {
-    fn new(seed: u64, size: &Size, (plan, rooms): (Plan, RoomPlan), traced: bool) -> Self {
+    fn planned(seed: u64, size: &Size, trace: Trace) -> Self {
+        let plan = Plan::draw(&mut Rng::new(seed), size);
+        let rooms = RoomPlan::draw(&mut Rng::new(seed ^ 0x0700_0357), size);
+        Self::new(seed, size, (plan, rooms), trace)
+    }
+
+    fn new(seed: u64, size: &Size, (plan, rooms): (Plan, RoomPlan), trace: Trace) -> Self {
         let Plan { traits, sendings, acts, faults, hold, store_frames, .. } = plan;
         let retransmit = edge::RetransmitLimits { frames: store_frames, ..edge::RetransmitLimits::default() };
         let mut edge_settings = edge::Settings { retransmit, ..edge::Settings::default() };
@@ -153,7 +166,7 @@ impl World {
         let all = traits.iter().copied().chain(vec![Traits::default(); subscribers.count]);
         let mut world = Self {
             rng: Rng::new(seed ^ 0x00c0_ffee),
-            trace: Trace { lines: traced.then(Vec::new), ..Trace::default() },
+            trace,
             ledger: Ledger::new(hold, store_frames, all.clone().map(|traits| traits.reliable).collect()),
             clients: all.map(|traits| Client::new(traits, store_frames)).collect(),
             sendings,
@@ -372,6 +385,34 @@ impl World {
         if let Some(violation) = &violation {
             self.trace.line(|| format!("VIOLATION {violation}"));
         }
-        Outcome { violation, counters: self.counters, trace: self.trace.lines.unwrap_or_default() }
+        let (trace, digest) = self.trace.finish();
+        Outcome { violation, counters: self.counters, trace, digest }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a world in which all messages have this padding, which the log does not show.
+    fn padded(padding: usize) -> Outcome {
+        let size = Size { faults: 0, messages: 50, steady_clients: true, rooms_percent: 0, ..Size::default() };
+        let mut world = World::planned(1, &size, Trace::kept());
+        world.sendings.iter_mut().for_each(|sending| sending.padding = padding);
+        world.run(&size)
+    }
+
+    #[test]
+    fn log_line_differs_if_one_byte_of_a_frame_differs() {
+        let (one, other) = (padded(60), padded(61));
+        assert_ne!(one.digest, other.digest);
+        let text = |line: &String| line.rsplit_once('#').map_or_else(|| line.clone(), |(text, _)| text.to_owned());
+        let texts = |outcome: &Outcome| outcome.trace.iter().map(text).collect::<Vec<_>>();
+        assert_eq!(texts(&one), texts(&other));
+        let pairs = one.trace.iter().zip(&other.trace);
+        let differing: Vec<_> = pairs.filter(|(one, other)| one != other).map(|(one, _)| one).collect();
+        for sent in [">n", "<n", " lane ", " gets "] {
+            assert!(differing.iter().any(|line| line.contains(sent)), "{sent}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use clap::ValueEnum as _;
-use signaling_simulation::{Counters, FaultKind, Size, run};
+use signaling_simulation::{Counters, FaultKind, Size, run, run_digested};
 
 fn assert_kept(seeds: std::ops::Range<u64>, size: &Size) {
     for seed in seeds {
@@ -20,6 +20,19 @@ fn same_seed_gives_the_same_run() {
     assert_eq!(one.trace, other.trace);
     assert!(one.trace.len() > 1_000);
     assert_ne!(one.trace, run(8, &size, true).trace);
+}
+
+#[test]
+fn digest_changes_nothing_in_a_run() {
+    let size = Size { rooms_percent: 100, ..Size::default() };
+    for seed in 0..4 {
+        let (silent, digested, traced) = (run(seed, &size, false), run_digested(seed, &size), run(seed, &size, true));
+        assert_eq!(silent.digest, None);
+        assert!(digested.digest.is_some());
+        assert_eq!(digested.digest, traced.digest);
+        assert!(digested.trace.is_empty());
+        assert_eq!(silent.counters, digested.counters);
+    }
 }
 
 #[test]

@@ -8,7 +8,6 @@ use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{ClientRequest, MessageId, SocketId};
 use crate::ledger::{CALM_BEFORE, SenderResult};
 use crate::mutant::Mutant;
-use crate::trace::front;
 use crate::world::World;
 
 /// Minimum time in which a session can be resumed. It lingers for 30 s, but its node may detect
@@ -27,7 +26,6 @@ impl World {
             return self.ledger.broken("damaged", format!("socket {id} got invalid JSON"));
         };
         let kind = message["type"].as_str().unwrap_or_default();
-        self.trace.line(|| format!("c{index} socket {id} gets {}", front(text)));
         if socket.welcomed == (kind == "welcome") {
             return self.ledger.broken("welcome", format!("socket {id} got {kind} where it should not"));
         }

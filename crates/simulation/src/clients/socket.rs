@@ -12,6 +12,7 @@ use crate::event::{ClientFrame, ClientIx, ClientRequest, Exit, Host, MessageId, 
 use crate::ledger::Position;
 use crate::mutant::Mutant;
 use crate::plan::Sending;
+use crate::trace::front;
 use crate::world::World;
 
 /// State of a socket at its edge.
@@ -218,7 +219,7 @@ impl World {
         self.sockets[id].state = State::Closed;
         let Socket { client, left, slow, come_back_after, .. } = self.sockets[id];
         let is_drained = code == CloseCode::GOING_AWAY && self.edges[edge].draining;
-        self.trace.line(|| format!("socket {id} of c{client} is closed by the mesh: {code:?}"));
+        self.trace.sent(last_words, || format!("socket {id} of c{client} is closed by the mesh: {code:?}"));
         let gives_up = self.subscribers.contains(client) && code == CloseCode::TRY_AGAIN;
         let is_expected = left || is_drained || gives_up || slow && code == CloseCode::TOO_SLOW;
         if !is_expected {
@@ -274,9 +275,14 @@ impl World {
     /// Gives bytes to the socket. A message counts as written with its last byte.
     fn socket_takes(&mut self, id: SocketId, bytes: &[u8]) {
         self.sockets[id].received.extend_from_slice(bytes);
-        while let Some((opcode, payload)) = take_frame(&mut self.sockets[id].received) {
+        while let Some(frame) = take_frame(&mut self.sockets[id].received) {
+            let (client, (opcode, payload)) = (self.sockets[id].client, parts(&frame));
+            self.trace.sent(&frame, || match opcode {
+                TEXT => format!("c{client} socket {id} gets {}", front(payload)),
+                _ => format!("c{client} socket {id} gets opcode {opcode}"),
+            });
             match opcode {
-                TEXT => self.client_gets(id, &payload),
+                TEXT => self.client_gets(id, payload),
                 PING if !self.sockets[id].left => {
                     let delay = self.rng.delay();
                     self.later(Host::Edge(self.sockets[id].edge), delay, move |world| world.edge_text(id, None));
@@ -292,17 +298,20 @@ impl World {
     }
 }
 
-/// Removes one whole, unmasked frame from the front of `bytes`. Returns its opcode and payload.
-/// `None`: it is incomplete.
-fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
+/// Removes one whole, unmasked frame from the front of `bytes`. `None`: it is incomplete.
+fn take_frame(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     let length = encode::frame_len(bytes).filter(|length| *length <= bytes.len())?;
-    let frame: Vec<u8> = bytes.drain(..length).collect();
+    Some(bytes.drain(..length).collect())
+}
+
+/// Returns the opcode and payload of a whole, unmasked frame.
+fn parts(frame: &[u8]) -> (u8, &[u8]) {
     let header = match frame[1] {
         126 => 4,
         127 => 10,
         _ => 2,
     };
-    Some((frame[0] & 0x0f, frame[header..].to_vec()))
+    (frame[0] & 0x0f, &frame[header..])
 }
 
 fn request(message: MessageId, sending: &Sending, position: Position) -> String {
