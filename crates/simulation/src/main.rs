@@ -1,6 +1,8 @@
 //! `mesh-sim`: runs simulated meshes, many seeds or one with its log.
 
 use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
 use std::hash::Hasher as _;
 use std::ops::Range;
 use std::process::ExitCode;
@@ -10,12 +12,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Parser;
-use signaling_simulation::{Counters, Size, run, run_digested};
+use signaling_simulation::{Counters, Preset, Size, run, run_digested};
 use twox_hash::XxHash3_64;
 
 /// Runs meshes on a simulated network and clock, and checks the guarantees of clients.
 #[derive(Debug, Parser)]
+#[command(args_override_self = true)]
 struct Args {
+    /// Kind of worlds. Other options replace those of the preset.
+    #[arg(long, value_enum, default_value_t)]
+    preset: Preset,
     /// Range of seeds to run, without its end. `A..` has no end.
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = seeds)]
     seeds: Range<u64>,
@@ -48,8 +54,16 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
     Ok(number(from)?..if to.is_empty() { u64::MAX } else { number(to)? })
 }
 
+/// Reads the command line, with the options of its preset in front.
+fn args() -> Args {
+    let mut given: Vec<_> = env::args_os().collect();
+    let options = Args::parse_from(&given).preset.options();
+    given.splice(1..1, options.split_whitespace().map(OsString::from));
+    Args::parse_from(given)
+}
+
 fn main() -> ExitCode {
-    if let Err(error) = simulate(&Args::parse()) {
+    if let Err(error) = simulate(&args()) {
         eprintln!("mesh-sim: {error:#}");
         return ExitCode::FAILURE;
     }
@@ -75,7 +89,8 @@ fn many(args: &Args) -> anyhow::Result<()> {
     let mut digests = BTreeMap::new();
     let mut failed: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     let (mut done, mut failures) = (0_u64, 0);
-    println!("seeds from {}", args.seeds.start);
+    let preset = args.preset.name();
+    println!("preset {preset} [{}], seeds from {}", args.preset.options(), args.seeds.start);
     let run_one = |seed| if args.digest { run_digested(seed, &args.size) } else { run(seed, &args.size, false) };
     let seeds = Mutex::new(args.seeds.clone());
     thread::scope(|scope| {
@@ -114,7 +129,7 @@ fn many(args: &Args) -> anyhow::Result<()> {
         }
     });
     print!("{counters}");
-    println!("{done} seeds in {:.1} s, {failures} failed", started.elapsed().as_secs_f64());
+    println!("preset {preset}: {done} seeds in {:.1} s, {failures} failed", started.elapsed().as_secs_f64());
     for (rule, seeds) in &failed {
         println!("  {:>6}  {rule}", seeds.len());
     }
@@ -122,7 +137,7 @@ fn many(args: &Args) -> anyhow::Result<()> {
         print_digests(&digests);
     }
     if let Some(seed) = failed.values().flatten().min() {
-        bail!("replay with --seed {seed}");
+        bail!("replay with --preset {preset} --seed {seed}");
     }
     let missing = counters.missing();
     if args.demand && !missing.is_empty() {

@@ -1,7 +1,7 @@
 //! The plan of one run, drawn from its seed before the run begins.
 
 use clap::builder::RangedU64ValueParser;
-use clap::{Args, Parser, ValueEnum};
+use clap::{ArgAction, Args, Parser, ValueEnum};
 use signaling_protocol::CloseCode;
 
 use crate::agenda::{Act, MS, Micros, SECOND};
@@ -29,7 +29,7 @@ pub struct Size {
     #[arg(long, default_value_t = 5)]
     pub faults: usize,
     /// Kinds of faults; all kinds by default.
-    #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
+    #[arg(long, value_name = "KIND,...", value_delimiter = ',', action = ArgAction::Set)]
     pub kinds: Vec<FaultKind>,
     /// Percentage of messages with a TTL of 1 s to 8 s.
     #[arg(long = "hasty", default_value_t = 5)]

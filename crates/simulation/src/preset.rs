@@ -1,0 +1,37 @@
+//! Named options of `mesh-sim`, each for one kind of worlds.
+
+use clap::ValueEnum;
+
+/// Options of a kind of worlds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Preset {
+    /// Three nodes and a few faults of all kinds; most worlds have rooms.
+    #[default]
+    Default,
+    /// Rooms in all worlds.
+    Rooms,
+    /// Rooms, more nodes and many faults.
+    Large,
+    /// Rooms, and nodes that lose each other for some seconds.
+    Parted,
+    /// Rooms in most worlds, more servers, many faults and short TTLs.
+    Hasty,
+}
+
+impl Preset {
+    /// Returns its name on the command line.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Returns its options, separated by spaces.
+    pub fn options(self) -> &'static str {
+        match self {
+            Self::Default => "",
+            Self::Rooms => "--rooms 100",
+            Self::Large => "--rooms 100 --nodes 5 --faults 14",
+            Self::Parted => "--rooms 100 --faults 10 --kinds cut-nodes,cut-one-way,flap,pause-node,cut-lane",
+            Self::Hasty => "--rooms 80 --nodes 4 --edges 3 --faults 12 --hasty 30",
+        }
+    }
+}
