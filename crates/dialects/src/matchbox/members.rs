@@ -155,8 +155,11 @@ impl Matchbox {
         Some(room)
     }
 
-    /// Compares the peers with all members of the room.
+    /// Compares the peers with all members of the room, and names a client that has none yet.
     fn settle(&mut self, out: &mut Out) {
+        if self.room.as_ref().is_some_and(|room| room.is_open && room.roster.is_complete) {
+            self.assign_id(out);
+        }
         let Some(Room { roster, is_open, .. }) = self.room.as_ref().filter(|room| room.roster.is_complete) else {
             return;
         };

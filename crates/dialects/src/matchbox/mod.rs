@@ -47,8 +47,10 @@ struct Room {
 pub(crate) struct Matchbox {
     own: Uuid,
     rooms: Rooms,
-    /// `true` once the client has its id.
+    /// `true` once the session is open.
     is_welcome: bool,
+    /// `true` once the client has its id.
+    has_id: bool,
     /// `None`: the client is in no room.
     room: Option<Room>,
     /// Search for a group. `None`: the client needs none.
@@ -100,6 +102,7 @@ impl Matchbox {
             own,
             rooms,
             is_welcome: false,
+            has_id: false,
             room: None,
             election: None,
             peers: Peers::default(),
@@ -162,15 +165,21 @@ impl Matchbox {
         if std::mem::replace(&mut self.is_welcome, true) {
             return;
         }
-        out.frames.push(format!(r#"{{"IdAssigned":"{}"}}"#, self.own));
         match &self.rooms {
             Rooms::Single(room) => self.enter(now, room.clone(), out),
             // The client is alone in its group.
-            Rooms::Groups { size: 1, .. } => {}
+            Rooms::Groups { size: 1, .. } => self.assign_id(out),
             Rooms::Groups { queue, .. } => {
                 self.election = Some(Election::new(self.own));
                 self.requests.push(now, queue, RequestKind::Join(None), out);
             }
+        }
+    }
+
+    /// Sends the client its id, once. It is in its room: clients that connect later are younger.
+    fn assign_id(&mut self, out: &mut Out) {
+        if !std::mem::replace(&mut self.has_id, true) {
+            out.frames.push(format!(r#"{{"IdAssigned":"{}"}}"#, self.own));
         }
     }
 
@@ -194,6 +203,8 @@ impl Matchbox {
         if room.roster.is_complete && !room.roster.contains(from) || !self.peers.hear(from) {
             return Err(IgnoredReason::UnknownPeer);
         }
+        // The peer has seen the client in the room.
+        self.assign_id(out);
         out.frames.push(wire::signal(from, data));
         Ok(())
     }

@@ -48,6 +48,8 @@ struct Groups {
     size: usize,
     /// Peers of each client.
     peers: Vec<BTreeMap<usize, Peer>>,
+    /// Number of clients that had connected when a client got its id.
+    named_before: BTreeMap<usize, usize>,
     /// Seats of dead clients.
     dead_seats: Vec<(usize, String)>,
 }
@@ -62,7 +64,13 @@ impl Frames for Groups {
         peers.resize(mesh.clients.len(), BTreeMap::new());
         let known = peers[number].get(&peer).copied();
         let (state, answer) = match (&**kind, content["data"].as_str(), known) {
-            ("IdAssigned", ..) => return,
+            ("IdAssigned", ..) => {
+                let rooms = mesh.rooms_of(number);
+                let is_in = rooms.iter().any(|room| has_peers(room, mesh.state.size));
+                assert!(peer == number && is_in, "client {number} gets an id before it has its room");
+                let again = mesh.state.named_before.insert(number, mesh.clients.len());
+                return assert_eq!(again, None, "client {number} gets its id twice");
+            }
             ("NewPeer", _, None) => {
                 assert!(matches!(peers[peer].get(&number), None | Some(Peer::Left)), "both sides offer");
                 (Peer::Offered, Some("offer"))
@@ -89,8 +97,8 @@ impl Mesh {
         // The first numbers of small seeds are alike.
         (0..8).for_each(|_| random.0 = random.0.rotate_left(u32::try_from(random.below(64)).unwrap()));
         let size = sizes[random.below(sizes.len())];
-        let (peers, dead_seats) = Default::default();
-        Self::new(PAGES[random.below(3)], Groups { random, size, peers, dead_seats })
+        let (peers, named_before, dead_seats) = Default::default();
+        Self::new(PAGES[random.below(3)], Groups { random, size, peers, named_before, dead_seats })
     }
 
     /// Returns the members of a room in order of joining.
@@ -179,7 +187,7 @@ impl Mesh {
 
     /// Checks groups, and peers of each client.
     fn check(&self) {
-        let Groups { size, peers, .. } = &self.state;
+        let Groups { size, peers, named_before, .. } = &self.state;
         assert!(self.left_full.is_empty(), "clients have left full groups: {:?}", self.left_full);
         let mut waiting = 0;
         let mut grouped = BTreeSet::new();
@@ -190,6 +198,7 @@ impl Mesh {
             for (at, one) in living.iter().enumerate() {
                 assert!(grouped.insert(*one), "client {one} is in two groups");
                 for other in &living[at + 1..] {
+                    assert!(*one < named_before[other], "{one} connected after {other} had its id, and is older");
                     let ends = [peers[*one].get(other), peers[*other].get(one)];
                     assert_eq!(ends, [Some(&Peer::Connected), Some(&Peer::Answered)], "{one} and {other}");
                 }
