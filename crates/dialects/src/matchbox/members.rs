@@ -50,7 +50,7 @@ impl Matchbox {
         left: &[Former<'_>],
         out: &mut Out,
     ) {
-        let (own, is_single) = (self.own, matches!(self.rooms, Rooms::Single(_)));
+        let own = self.own;
         let Some((roster, is_queue)) = self.roster(name) else { return };
         let mut left: Vec<Uuid> =
             left.iter().filter_map(|former| name::uuid(Dialect::Matchbox, former.client_id)).collect();
@@ -60,15 +60,15 @@ impl Matchbox {
         }
         let mut entered = Vec::new();
         for member in joined.iter().filter_map(roster::Member::read).filter(|member| member.id != own) {
-            if is_single && roster.contains(member.id) {
-                continue;
-            }
             if !is_queue {
-                // A member of a group has no data to change: it has left and returned.
+                if roster.contains_entry(member.id, member.entry) {
+                    continue;
+                }
+                // It has left and returned.
                 roster.remove(member.id);
             }
             if roster.add(member) {
-                entered.push(member.id);
+                entered.push(member);
             } else {
                 out.ignore(IgnoredReason::Limit);
             }
@@ -168,12 +168,12 @@ impl Matchbox {
             self.peers.dismiss(peer, returns(self.election.as_ref(), peer), &mut out.frames);
         }
         if *is_open {
-            roster.older().for_each(|member| self.peers.expect(member.id));
-            roster.younger().for_each(|member| self.peers.announce(member.id, &mut out.frames));
+            roster.older().for_each(|member| self.peers.expect(*member));
+            roster.younger().for_each(|member| self.peers.announce(*member, &mut out.frames));
         }
     }
 
-    fn update_peers(&mut self, left: &[Uuid], entered: &[Uuid], out: &mut Out) {
+    fn update_peers(&mut self, left: &[Uuid], entered: &[roster::Member], out: &mut Out) {
         let Some(room) = self.room.as_ref().filter(|room| room.roster.is_complete) else { return };
         for former in left {
             self.peers.dismiss(*former, returns(self.election.as_ref(), *former), &mut out.frames);

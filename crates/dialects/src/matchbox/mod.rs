@@ -51,6 +51,8 @@ pub(crate) struct Matchbox {
     is_welcome: bool,
     /// `true` once the client has its id.
     has_id: bool,
+    /// Number of groups that the client has entered.
+    entries: u64,
     /// `None`: the client is in no room.
     room: Option<Room>,
     /// Search for a group. `None`: the client needs none.
@@ -103,6 +105,7 @@ impl Matchbox {
             rooms,
             is_welcome: false,
             has_id: false,
+            entries: 0,
             room: None,
             election: None,
             peers: Peers::default(),
@@ -184,8 +187,10 @@ impl Matchbox {
     }
 
     fn enter(&mut self, now: Instant, name: String, out: &mut Out) {
-        self.requests.push(now, &name, RequestKind::Join(None), out);
         let is_open = matches!(self.rooms, Rooms::Single(_));
+        self.entries += u64::from(!is_open);
+        let data = (!is_open).then(|| roster::entry_to_json(self.entries));
+        self.requests.push(now, &name, RequestKind::Join(data.as_deref()), out);
         self.room = Some(Room { name, roster: Roster::new(self.own), is_open, was_full: false });
     }
 

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use uuid::Uuid;
 
+use super::roster::Member;
+
 /// Maximum peers. Further ones are not announced, and their signals are dropped.
 const MAX_PEERS: usize = 4096;
 /// Maximum former peers that are remembered. The oldest is forgotten first.
@@ -14,8 +16,8 @@ const MAX_GONE: usize = 1024;
 /// Relation of the client to a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Contact {
-    /// The peer is older: it offers a connection.
-    Expected,
+    /// The peer is older since this [`Member::entry`]: it offers a connection.
+    Expected { entry: u64 },
     /// The peer was announced to the client, or has sent it a signal.
     Made,
 }
@@ -35,18 +37,26 @@ impl Peers {
     }
 
     /// Records an older peer. No effect on a present or former one, or if there are 4,096 peers.
-    pub(super) fn expect(&mut self, peer: Uuid) {
-        if self.has_room_for(peer) {
-            self.present.entry(peer).or_insert(Contact::Expected);
+    pub(super) fn expect(&mut self, Member { id, entry, .. }: Member) {
+        if self.has_room_for(id) {
+            self.present.entry(id).or_insert(Contact::Expected { entry });
         }
     }
 
-    /// Announces a younger peer, to which the client then offers a connection. An expected one has
-    /// left and returned before it made contact. No effect on a former one, or if there are 4,096.
-    pub(super) fn announce(&mut self, peer: Uuid, frames: &mut Vec<String>) {
-        if self.present.get(&peer) != Some(&Contact::Made) && self.has_room_for(peer) {
-            self.present.insert(peer, Contact::Made);
-            frames.push(format!(r#"{{"NewPeer":"{peer}"}}"#));
+    /// Announces a younger peer, to which the client then offers a connection. No effect on a
+    /// former one, or if there are 4,096.
+    ///
+    /// A peer that was expected has left and returned before it made contact. But without another
+    /// entry the room has lost copies and its order: the peer will offer, and stays expected.
+    pub(super) fn announce(&mut self, Member { id, entry, .. }: Member, frames: &mut Vec<String>) {
+        let is_known = match self.present.get(&id) {
+            Some(Contact::Made) => true,
+            Some(Contact::Expected { entry: expected }) => *expected == entry,
+            None => false,
+        };
+        if !is_known && self.has_room_for(id) {
+            self.present.insert(id, Contact::Made);
+            frames.push(format!(r#"{{"NewPeer":"{id}"}}"#));
         }
     }
 
@@ -63,7 +73,7 @@ impl Peers {
     /// one. `returns`: neither, if it has not made contact, since it comes back.
     pub(super) fn dismiss(&mut self, peer: Uuid, returns: bool, frames: &mut Vec<String>) {
         let Some(contact) = self.present.remove(&peer) else { return };
-        if contact == Contact::Expected && returns {
+        if matches!(contact, Contact::Expected { .. }) && returns {
             return;
         }
         if self.gone.len() >= MAX_GONE {
@@ -80,7 +90,7 @@ impl Peers {
 
     /// Returns the approximate size, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.present.len() * 32 + self.gone.len() * size_of::<Uuid>()
+        self.present.len() * (size_of::<(Uuid, Contact)>() + 16) + self.gone.len() * size_of::<Uuid>()
     }
 
     fn has_room_for(&self, peer: Uuid) -> bool {

@@ -25,23 +25,39 @@ pub(super) enum Claim {
     Firm(Uuid),
 }
 
-/// [`Claim`] as `data` of a member.
-#[derive(Deserialize)]
-struct ClaimData<'a> {
+/// `data` of a member.
+#[derive(Deserialize, Default)]
+struct Data<'a> {
+    /// Group of a tentative [`Claim`].
     t: Option<&'a str>,
+    /// Group of a firm [`Claim`].
     g: Option<&'a str>,
+    /// [`Member::entry`].
+    n: Option<u64>,
+}
+
+impl<'a> Data<'a> {
+    /// Parses `data`. It is empty if it is invalid.
+    fn parse(data: &'a RawValue) -> Self {
+        serde_json::from_str(data.get()).unwrap_or_default()
+    }
+
+    fn claim(&self) -> Claim {
+        let (group, claim): (_, fn(Uuid) -> Claim) = match (self.g, self.t) {
+            (Some(group), _) => (group, Claim::Firm),
+            (None, Some(group)) => (group, Claim::Tentative),
+            (None, None) => return Claim::None,
+        };
+        Uuid::parse_str(group).map(claim).unwrap_or_default()
+    }
+}
+
+/// Returns the `data` of a member of a group's room with this [`Member::entry`].
+pub(super) fn entry_to_json(entry: u64) -> String {
+    format!(r#"{{"n":{entry}}}"#)
 }
 
 impl Claim {
-    fn parse(data: &RawValue) -> Self {
-        match serde_json::from_str(data.get()) {
-            Ok(ClaimData { g: Some(group), .. }) => Uuid::parse_str(group).ok().map(Self::Firm),
-            Ok(ClaimData { t: Some(group), .. }) => Uuid::parse_str(group).ok().map(Self::Tentative),
-            _ => None,
-        }
-        .unwrap_or_default()
-    }
-
     /// Returns the JSON that other members see.
     pub(super) fn to_json(self) -> String {
         match self {
@@ -66,13 +82,16 @@ pub(super) struct Member {
     pub(super) id: Uuid,
     /// Its claim, in queue rooms.
     pub(super) claim: Claim,
+    /// Number of groups that it had entered with this one. 0: it is in no group.
+    pub(super) entry: u64,
 }
 
 impl Member {
     /// Reads a member. `None`: it is no matchbox client.
     pub(super) fn read(member: &rooms::Member<'_>) -> Option<Self> {
         let id = name::uuid(Dialect::Matchbox, member.client_id)?;
-        Some(Self { id, claim: member.data.map(Claim::parse).unwrap_or_default() })
+        let data = member.data.map(Data::parse).unwrap_or_default();
+        Some(Self { id, claim: data.claim(), entry: data.n.unwrap_or_default() })
     }
 }
 
@@ -116,7 +135,7 @@ impl Roster {
         if last.is_none() {
             self.is_complete = true;
             if !self.contains(self.own) {
-                self.members.push(Member { id: self.own, claim: Claim::None });
+                self.members.push(Member { id: self.own, claim: Claim::None, entry: 0 });
             }
         }
         last
@@ -138,6 +157,11 @@ impl Roster {
         let at = self.members.iter().position(|member| member.id == id)?;
         self.read -= usize::from(at < self.read);
         Some(self.members.remove(at))
+    }
+
+    /// Returns `true` if the client is a member since this [`Member::entry`].
+    pub(super) fn contains_entry(&self, id: Uuid, entry: u64) -> bool {
+        self.members.iter().any(|member| (member.id, member.entry) == (id, entry))
     }
 
     pub(super) fn contains(&self, id: Uuid) -> bool {
@@ -192,7 +216,7 @@ mod tests {
     }
 
     fn member(n: u8) -> Member {
-        Member { id: id(n), claim: Claim::None }
+        Member { id: id(n), claim: Claim::None, entry: 0 }
     }
 
     fn ids<'a>(members: impl Iterator<Item = &'a Member>) -> Vec<Uuid> {
@@ -203,7 +227,7 @@ mod tests {
     fn pages_are_read_in_order_despite_changes() {
         let mut roster = Roster::new(id(3));
         assert_eq!(page(&mut roster, &[1, 2], true), Some(id(2)));
-        assert!(roster.add(Member { id: id(4), claim: Claim::Firm(id(9)) }) && roster.add(member(6)));
+        assert!(roster.add(Member { claim: Claim::Firm(id(9)), ..member(4) }) && roster.add(member(6)));
         roster.remove(id(1));
         assert!(!roster.is_complete);
         assert_eq!(page(&mut roster, &[3, 4, 5], false), None);
@@ -225,10 +249,10 @@ mod tests {
     fn claim_is_read_from_data() {
         for claim in [Claim::None, Claim::Tentative(id(1)), Claim::Firm(id(2))] {
             let json = claim.to_json();
-            assert_eq!(Claim::parse(serde_json::from_str(&json).unwrap()), claim, "{json}");
+            assert_eq!(Data::parse(serde_json::from_str(&json).unwrap()).claim(), claim, "{json}");
         }
         for json in ["1", "null", r#"{"g":1}"#, r#"{"g":"x"}"#] {
-            assert_eq!(Claim::parse(serde_json::from_str(json).unwrap()), Claim::None, "{json}");
+            assert_eq!(Data::parse(serde_json::from_str(json).unwrap()).claim(), Claim::None, "{json}");
         }
     }
 }
