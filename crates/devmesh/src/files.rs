@@ -17,7 +17,16 @@ pub struct MeshFile {
     pub redis: Option<String>,
     /// Path of the file with the admin token of all servers whose flags name no other file.
     pub admin_token_file: PathBuf,
+    /// Path of the file with the HS256 secret of client tokens, which have [`TOKEN_AUDIENCE`] and
+    /// [`TOKEN_ISSUER`]. `None` without `--tokens`.
+    #[serde(default)]
+    pub token_key_file: Option<PathBuf>,
 }
+
+/// Claim `aud` of client tokens of a mesh with `--tokens`.
+pub const TOKEN_AUDIENCE: &str = "mesh";
+/// Claim `iss` of client tokens of a mesh with `--tokens`.
+pub const TOKEN_ISSUER: &str = "mesh-dev";
 
 /// A running node or balancer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,6 +16,8 @@ pub(crate) const MESH_FILE: &str = "mesh.json";
 pub(crate) const DISCOVERY_FILE: &str = "nodes.json";
 pub(crate) const SECRET_FILE: &str = "mesh.secret";
 pub(crate) const ADMIN_TOKEN_FILE: &str = "admin.secret";
+/// Name of the file with the secret that signs client tokens.
+pub(crate) const TOKEN_KEY_FILE: &str = "tokens.secret";
 
 /// The folder of one mesh, locked while this value lives.
 pub(crate) struct Folder {
@@ -54,9 +56,10 @@ impl Folder {
         self.root.join("logs").join(format!("{id}.log"))
     }
 
-    /// Writes a new random mesh secret and admin token that only their owner can read.
+    /// Writes a new random mesh secret, admin token and secret of client tokens. Only their owner
+    /// can read them.
     pub(crate) fn write_secrets(&self) -> Result<()> {
-        for name in [SECRET_FILE, ADMIN_TOKEN_FILE] {
+        for name in [SECRET_FILE, ADMIN_TOKEN_FILE, TOKEN_KEY_FILE] {
             let mut random = [0_u8; 32];
             getrandom::fill(&mut random).context("the system provides no random bytes")?;
             let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -122,7 +125,7 @@ mod tests {
     fn secrets_are_random_and_private() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path()).unwrap();
-        let files = [SECRET_FILE, ADMIN_TOKEN_FILE].map(|name| folder.file(name));
+        let files = [SECRET_FILE, ADMIN_TOKEN_FILE, TOKEN_KEY_FILE].map(|name| folder.file(name));
         let write = || {
             folder.write_secrets().unwrap();
             files.each_ref().map(|file| fs::read_to_string(file).unwrap())

@@ -6,7 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use anyhow::{Context, Result};
 
 use crate::binaries::find_in_path;
-use crate::folder::{ADMIN_TOKEN_FILE, DISCOVERY_FILE, Folder, SECRET_FILE};
+use crate::files::{TOKEN_AUDIENCE, TOKEN_ISSUER};
+use crate::folder::{ADMIN_TOKEN_FILE, DISCOVERY_FILE, Folder, SECRET_FILE, TOKEN_KEY_FILE};
 use crate::id::ServerId;
 use crate::options::MeshOptions;
 use crate::ports::Addresses;
@@ -63,6 +64,11 @@ pub(crate) fn command_line(
     if !further.iter().any(|flag| flag.split('=').next() == Some(ADMIN_TOKEN_FLAG)) {
         line.extend([ADMIN_TOKEN_FLAG.into(), folder.file(ADMIN_TOKEN_FILE).into()]);
     }
+    if options.tokens {
+        line.extend(["--token-key-file".into(), folder.file(TOKEN_KEY_FILE).into()]);
+        line.extend(["--token-algorithm", "HS256", "--token-audience", TOKEN_AUDIENCE].map(OsString::from));
+        line.extend(["--token-issuer", TOKEN_ISSUER].map(OsString::from));
+    }
     line.extend(further.iter().map(OsString::from));
     Ok(line)
 }
@@ -111,5 +117,11 @@ mod tests {
             let line: Vec<_> = line.iter().map(|argument| argument.to_str().unwrap()).collect();
             assert_eq!(line.join(" ").replace(folder.root().to_str().unwrap(), "DIR"), expected);
         }
+
+        let options = MeshOptions { tokens: true, ..MeshOptions::new(dir.path(), binaries) };
+        let line = command_line(Balancer(0), addresses, &folder, &options, None).unwrap();
+        let line: Vec<_> = line.iter().map(|argument| argument.to_str().unwrap()).collect();
+        let flags = "--token-algorithm HS256 --token-audience mesh --token-issuer mesh-dev";
+        assert!(line.join(" ").ends_with(&format!("/tokens.secret {flags}")), "{line:?}");
     }
 }

@@ -49,7 +49,7 @@ mod state;
 
 pub use binaries::{Binaries, find_in_path};
 pub use control::{Act, Target, control_socket, serve_control};
-pub use files::{DiscoveredNode, MeshFile, Server};
+pub use files::{DiscoveredNode, MeshFile, Server, TOKEN_AUDIENCE, TOKEN_ISSUER};
 pub use mesh::Mesh;
 pub use options::MeshOptions;
 pub use ports::hold_port;

@@ -70,7 +70,7 @@ impl Mesh {
 
     /// Returns the running servers, except starting ones, as in `mesh.json`.
     pub fn state(&self) -> MeshFile {
-        self.lock().mesh_file(&self.folder)
+        self.lock().mesh_file(&self.folder, &self.options)
     }
 
     /// Returns all servers that this mesh has had, with their states.
@@ -225,7 +225,7 @@ impl Mesh {
     /// Returns the files that are kept up to date, with their content.
     fn files(&self, state: &State) -> Vec<(&'static str, serde_json::Value)> {
         let discovery = || (DISCOVERY_FILE, serde_json::json!(state.discovery()));
-        let mesh = || (MESH_FILE, serde_json::json!(state.mesh_file(&self.folder)));
+        let mesh = || (MESH_FILE, serde_json::json!(state.mesh_file(&self.folder, &self.options)));
         match state.stage {
             Stage::Starting => vec![discovery()],
             Stage::Running => vec![discovery(), mesh()],

@@ -26,6 +26,10 @@ pub struct MeshOptions {
     /// Start a Redis for rooms
     #[arg(long)]
     pub redis: bool,
+    /// Require client tokens, signed by HS256 with the secret in DIR/tokens.secret, with `aud` mesh
+    /// and `iss` mesh-dev. mesh-load signs its own
+    #[arg(long)]
+    pub tokens: bool,
     /// Client address of the first balancer; port 0 and further balancers take any free port
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
@@ -49,8 +53,8 @@ const REMOVAL_DELAY: Duration = Duration::from_secs(1);
 const READY_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl MeshOptions {
-    /// Returns options for three nodes and a balancer on a free port of 127.0.0.1, without Redis
-    /// and further flags. `removal_delay` is 1 s, `ready_within` 15 s.
+    /// Returns options for three nodes and a balancer on a free port of 127.0.0.1, without Redis,
+    /// tokens and further flags. `removal_delay` is 1 s, `ready_within` 15 s.
     pub fn new(dir: impl Into<PathBuf>, binaries: Binaries) -> Self {
         Self {
             dir: dir.into(),
@@ -58,6 +62,7 @@ impl MeshOptions {
             nodes: 3,
             balancers: 1,
             redis: false,
+            tokens: false,
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             removal_delay: REMOVAL_DELAY,
             node_args: Vec::new(),

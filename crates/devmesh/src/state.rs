@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpSocket;
 
 use crate::files::{DiscoveredNode, MeshFile, Server};
-use crate::folder::{ADMIN_TOKEN_FILE, Folder};
+use crate::folder::{ADMIN_TOKEN_FILE, Folder, TOKEN_KEY_FILE};
 use crate::id::ServerId;
 use crate::launch::{command_line, public_address, redis_url};
 use crate::options::MeshOptions;
@@ -247,9 +247,13 @@ impl State {
     }
 
     /// Returns the content of `mesh.json`.
-    pub(crate) fn mesh_file(&self, folder: &Folder) -> MeshFile {
-        let admin_token_file = folder.file(ADMIN_TOKEN_FILE);
-        let mut file = MeshFile { redis: self.redis_url(), admin_token_file, ..MeshFile::default() };
+    pub(crate) fn mesh_file(&self, folder: &Folder, options: &MeshOptions) -> MeshFile {
+        let mut file = MeshFile {
+            redis: self.redis_url(),
+            admin_token_file: folder.file(ADMIN_TOKEN_FILE),
+            token_key_file: options.tokens.then(|| folder.file(TOKEN_KEY_FILE)),
+            ..MeshFile::default()
+        };
         for (id, server) in self.server_by_id.iter().filter(|(_, server)| server.phase != Phase::Starting) {
             let Some(pid) = server.running_pid() else { continue };
             let url = format!("ws://{}", server.addresses.public);

@@ -21,6 +21,7 @@ use crate::latency::Latencies;
 use crate::message::Wire;
 use crate::record::{Record, count};
 use crate::servers::{Watched, watched};
+use crate::token::TokenKey;
 use crate::workers::Share;
 
 const MAX_OPENING: usize = 64;
@@ -236,10 +237,11 @@ impl FleetOptions {
         let mesh = self.mesh()?;
         let bases = self.bases(mesh.as_ref());
         ensure!(!bases.is_empty(), "no server to connect to: use --url ws://HOST:PORT, or --dir of a running mesh-dev");
+        let tokens = TokenKey::of(mesh.as_ref())?;
         let urls_of = |number: usize| {
             let first = self.first as usize + number;
             let bases = (first..first + bases.len()).map(|turn| &bases[turn % bases.len()]);
-            bases.map(|base| connect_url(base, &self.client_id(number), Wire::Native)).collect()
+            bases.map(|base| connect_url(base, &self.client_id(number), Wire::Native, tokens.as_ref())).collect()
         };
         let urls = (0..usize::try_from(self.clients)?).map(urls_of).collect();
         let mesh = mesh.filter(|_| self.first == 0);
@@ -260,13 +262,15 @@ impl FleetOptions {
 }
 
 /// Returns the URL at which a client connects to the server `base` (`ws://HOST:PORT`). The id must
-/// need no escape; that of y-webrtc clients is not in it.
-pub(crate) fn connect_url(base: &str, client_id: &str, wire: Wire) -> String {
+/// need no escape; that of y-webrtc clients is not in it. A key adds a token of `client_id`, but
+/// PeerJS clients get none.
+pub(crate) fn connect_url(base: &str, client_id: &str, wire: Wire, tokens: Option<&TokenKey>) -> String {
     let base = base.trim_end_matches('/');
+    let token = |before: &str| tokens.map(|key| format!("{before}token={}", key.token(client_id))).unwrap_or_default();
     match wire {
-        Wire::Native => format!("{base}/v1/connect?client_id={client_id}"),
+        Wire::Native => format!("{base}/v1/connect?client_id={client_id}{}", token("&")),
         Wire::Peerjs => format!("{base}/peerjs/peerjs?key=peerjs&token={client_id}&id={client_id}"),
-        Wire::YWebrtc => format!("{base}/y-webrtc"),
+        Wire::YWebrtc => format!("{base}/y-webrtc{}", token("?")),
     }
 }
 

@@ -14,6 +14,7 @@
 //! | `driver`, `schedule` | the loop that sends by a schedule; the schedule and its clock |
 //! | `client`, `fleet`, `message` | one socket; many; texts |
 //! | `latency`, `servers` | percentiles; CPU time, memory and metrics of servers |
+//! | `token` | tokens of clients |
 
 pub mod compare;
 pub mod drill;
@@ -33,4 +34,5 @@ mod schedule;
 mod servers;
 #[cfg(test)]
 mod testing;
+mod token;
 mod workers;

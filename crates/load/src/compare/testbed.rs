@@ -148,7 +148,7 @@ impl Target {
             let id = fleet.client_id(number);
             let owner = self.owners.as_ref().and_then(|owners| Some(owners.id(owners.owner(KeyHash::of(&id))?)));
             let node = owner.map(|node| format!("&node={node}")).unwrap_or_default();
-            vec![connect_url(&self.base, &id, wire) + &node]
+            vec![connect_url(&self.base, &id, wire, None) + &node]
         };
         let urls = (0..usize::try_from(clients)?).map(url).collect();
         Ok(FleetPlan { urls, hello: wire.hello(), rate, reconnect: false })
