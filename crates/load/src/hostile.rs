@@ -1,36 +1,40 @@
 //! Good clients alone, and then beside a crowd of hostile clients: latency, losses and memory.
 //! `crowd` has the hostile clients, which need servers on this machine.
 
+mod bursts;
 mod crowd;
+mod makers;
+mod watch;
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use serde::Serialize;
-use signaling_devmesh::Server;
-use tokio::time::{MissedTickBehavior, interval};
+use signaling_devmesh::MeshFile;
+use tokio::sync::Barrier;
 
 use crate::exchange::{Settings, TrafficOptions, play};
 use crate::fleet::FleetOptions;
+use crate::latency::Percentiles;
 use crate::record::Record;
 use crate::report::Report;
-use crate::servers::{fetch, http, sum, usage};
+use crate::rooms::{self, set_capacity};
+use crate::token::TokenKey;
+use bursts::queue_room;
 use crowd::{Crowd, CrowdSize};
-
-const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
-const MIB: f64 = 1024.0 * 1024.0;
-const BOUND: &str = "signaling_client_memory_bound_bytes";
-const GAUGES: [&str; 3] = ["signaling_handshakes", "signaling_client_sockets", "signaling_client_buffered_bytes"];
-const COUNTERS: [&str; 3] =
-    ["signaling_refused_connects_total", "signaling_client_sockets_closed_total", "signaling_evicted_clients_total"];
+use makers::Makers;
+use watch::{Kind, ServerReport, observe};
 
 /// Allowed ratio of the 99th percentile latency beside the crowd to the one without it.
 const MAX_P99_RATIO: f64 = 2.0;
+/// Intended ratio.
+const TARGET_P99_RATIO: f64 = 1.2;
+/// Intended 99th percentile of the good clients' joins beside the crowd.
+const TARGET_JOIN_P99_US: u64 = 10_000;
+/// Maximum number of further good clients, which enter and leave rooms.
+const MAX_VISITORS: u32 = 200;
 
 /// Options of `mesh-load hostile`.
 #[derive(Clone, Debug, Args)]
@@ -46,21 +50,51 @@ pub struct Options {
     /// Hostile clients that send to themselves and never read; a closed one reconnects
     #[arg(long, default_value_t = 2_000)]
     deaf: u32,
+    /// Hostile clients that make rooms as fast as they can (0 to 10,000): rooms with 4 KB of data,
+    /// rooms left at once, a waiting queue, lists of members, 60 KB of data. With `mesh-dev up
+    /// --tokens` the first 12 share one token by y-webrtc, and all others have their own; else each
+    /// connection has a new client id. They stop after 2,000,000 requests
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    room_makers: u32,
     /// Fail when the good clients' 99th percentile latency beside the crowd is above this and above
-    /// twice the one without the crowd, in milliseconds
+    /// twice the one without the crowd, in milliseconds. Fail too when their median join takes more
+    /// than half of it, a server ends, or a node grows by more than its limit of rooms plus 20%.
+    /// The report also has PASS or FAIL for two targets that fail no run: joins within 10 ms (99th
+    /// percentile), and latency within 1.2 times the one without the crowd
     #[arg(long, default_value_t = 20.0)]
     max_p99_ms: f64,
 }
 
 impl Options {
-    /// Returns the number of sockets of hostile clients.
-    pub(crate) fn hostile_sockets(&self) -> u32 {
-        self.handshakes + self.deaf
+    /// Returns the number of sockets of hostile clients and of good clients in rooms.
+    pub(crate) fn further_sockets(&self) -> u32 {
+        self.handshakes + self.deaf + self.room_makers + self.visitors()
+    }
+
+    fn visitors(&self) -> u32 {
+        self.fleet.clients.min(MAX_VISITORS)
     }
 
     /// Returns the allowed 99th percentile latency beside the crowd, given the one without it.
     fn allowed_p99_us(&self, before_us: u64) -> u64 {
         (before_us as f64 * MAX_P99_RATIO).max(self.max_p99_ms * 1e3) as u64
+    }
+
+    /// Returns the failure of the median join beside the crowd, if any.
+    fn join_failure(&self, joins: &Percentiles) -> Option<String> {
+        let (median_ms, limit_ms) = (joins.p50 as f64 / 1e3, self.max_p99_ms / 2.0);
+        let is_slow = joins.count == 0 || median_ms > limit_ms;
+        is_slow.then(|| format!("median of {} joins is {median_ms:.1} ms, above {limit_ms} ms", joins.count))
+    }
+
+    fn makers(&self, mesh: Option<&MeshFile>) -> Result<Makers> {
+        Ok(Makers {
+            bases: self.fleet.bases(mesh),
+            clients: self.room_makers,
+            prefix: format!("{}-maker", self.fleet.prefix),
+            tokens: TokenKey::of(mesh)?,
+            tally: Arc::default(),
+        })
     }
 }
 
@@ -70,41 +104,70 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     options.fleet.check_pairs(1)?;
     let mesh = options.fleet.mesh()?;
     let targets = targets(&options.fleet.bases(mesh.as_ref()))?;
+    let makers = options.makers(mesh.as_ref())?;
     let expected = CrowdSize { handshakes: options.handshakes.into(), deaf: options.deaf.into() };
     let before = good_clients(options, "before", async { Ok(()) }).await?;
 
-    let mut edges: Vec<_> = mesh.iter().flat_map(|mesh| &mesh.balancers).map(EdgeReport::new).collect();
+    let reports = |kind, servers: fn(&MeshFile) -> &[_]| {
+        mesh.iter().flat_map(servers).map(move |server| ServerReport::new(kind, server)).collect::<Vec<_>>()
+    };
+    let mut servers = reports(Kind::Edge, |mesh| &mesh.balancers);
+    servers.extend(reports(Kind::Node, |mesh| &mesh.nodes));
     let mut sizes = Vec::new();
     let crowd = OnceCell::new();
     let gather = async {
+        if makers.clients > 0 && mesh.is_some() {
+            set_capacity(mesh.as_ref(), &queue_room(&makers.prefix), 1).await?;
+        }
         // It is set only once, so this cannot fail.
-        let _ = crowd.set(Crowd::gather(expected, targets).await?);
+        let _ = crowd.set(Crowd::gather(expected, targets, makers.clone()).await?);
         Ok(())
     };
     let count_crowd = || sizes.extend(crowd.get().map(Crowd::size));
     let meanwhile = tokio::select! {
         meanwhile = good_clients(options, "meanwhile", gather) => meanwhile?,
-        never = observe(&mut edges, count_crowd) => match never? {},
+        never = observe(&mut servers, count_crowd) => match never? {},
     };
     drop(crowd);
 
-    let allowed_p99_us = options.allowed_p99_us(before.times.latency.percentiles().p99);
+    let p99_before_us = before.messages.times.latency.percentiles().p99;
+    let allowed_p99_us = options.allowed_p99_us(p99_before_us);
     let mut report = Report::new("hostile");
-    for (when, record) in [("before", &before), ("meanwhile", &meanwhile)] {
+    for (when, good) in [("before", &before), ("meanwhile", &meanwhile)] {
         let mut phase = Report::default();
-        options.traffic.run.describe(&mut phase, options.fleet.clients, options.traffic.rate, record);
-        record.judge(&mut phase, false);
-        phase.fail_if(record.errors, "errors");
+        options.traffic.run.describe(&mut phase, options.fleet.clients, options.traffic.rate, &good.messages);
+        good.messages.judge(&mut phase, false);
+        phase.fail_if(good.messages.errors, "errors");
         report.set(when, &phase);
-        phase.failures.iter().for_each(|failure| report.fail(format!("{when}: {failure}")));
+        let mut rooms = Report::default();
+        good.visits.describe(&mut rooms);
+        report.set(&format!("rooms_{when}"), &rooms);
+        let failures = phase.failures.iter().chain(&good.room_failures);
+        failures.for_each(|failure| report.fail(format!("{when}: {failure}")));
     }
-    let size = CrowdSize::mean(&sizes);
+    let (size, tally) = (CrowdSize::mean(&sizes), makers.counts());
+    let (joins, latency) = (meanwhile.visits.times.join.percentiles(), &meanwhile.messages.times.latency);
     report.set("allowed_p99_us", allowed_p99_us);
     report.set("crowd", size);
-    report.set("edges", &edges);
-    report.fail_above("latency", &meanwhile.times.latency, Some(allowed_p99_us as f64 / 1_000.0));
-    size.failures(expected).chain(edges.iter().filter_map(EdgeReport::failure)).for_each(|text| report.fail(text));
+    report.set("room_makers", &tally);
+    for (name, kind) in [("edges", Kind::Edge), ("nodes", Kind::Node)] {
+        report.set(name, servers.iter().filter(|server| server.is(kind)).collect::<Vec<_>>());
+    }
+    let target_us = (p99_before_us as f64 * TARGET_P99_RATIO) as u64;
+    report.set("target_join_p99", target(&joins, TARGET_JOIN_P99_US));
+    report.set("target_latency_p99", target(&latency.percentiles(), target_us));
+    report.fail_above("latency", latency, Some(allowed_p99_us as f64 / 1_000.0));
+    let failures = size.failures(expected).chain(servers.iter().filter_map(ServerReport::failure));
+    failures.chain(tally.failures()).chain(options.join_failure(&joins)).for_each(|text| report.fail(text));
     Ok(report)
+}
+
+/// Returns a line that begins with `PASS` if there are times and their 99th percentile is at most
+/// the target.
+fn target(times: &Percentiles, at_most_us: u64) -> String {
+    let verdict = if times.count > 0 && times.p99 <= at_most_us { "PASS" } else { "FAIL" };
+    let [is_ms, target_ms] = [times.p99, at_most_us].map(|us| us as f64 / 1e3);
+    format!("{verdict}: p99 of {} is {is_ms:.1} ms, target at most {target_ms:.1} ms", times.count)
 }
 
 fn targets(urls: &[String]) -> Result<Vec<SocketAddr>> {
@@ -115,81 +178,44 @@ fn targets(urls: &[String]) -> Result<Vec<SocketAddr>> {
     urls.iter().map(address).collect()
 }
 
-/// Runs the load of the good clients once. They connect before `gather` is polled.
-async fn good_clients(options: &Options, name: &str, gather: impl Future<Output = Result<()>>) -> Result<Record> {
-    let traffic = &options.traffic;
+/// Results of the good clients in one phase.
+struct GoodClients {
+    messages: Record,
+    /// Joins and leaves, without the costs that `messages` has.
+    visits: Record,
+    room_failures: Vec<String>,
+}
+
+/// Runs the load of the good clients once: messages, and joins and leaves of rooms. They connect
+/// before `gather` is polled.
+async fn good_clients(options: &Options, name: &str, gather: impl Future<Output = Result<()>>) -> Result<GoodClients> {
+    let TrafficOptions { run, rate, size } = &options.traffic;
     let fleet = FleetOptions { prefix: format!("{}-{name}", options.fleet.prefix), ..options.fleet.clone() };
-    play(&fleet, Settings::new(&traffic.run, traffic.rate), traffic.size, fleet.plan()?, gather).await
-}
-
-/// Reads the edges periodically while it is polled, and calls `also` each time.
-async fn observe(edges: &mut [EdgeReport], mut also: impl FnMut()) -> Result<Infallible> {
-    let http = http()?;
-    let mut ticks = interval(SAMPLE_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    loop {
-        ticks.tick().await;
-        also();
-        for edge in &mut *edges {
-            if let Some(usage) = usage(edge.pid) {
-                edge.resident_bytes = edge.resident_bytes.max(usage.rss_kib * 1024);
-            }
-            if let Ok(page) = fetch(&http, &edge.internal).await {
-                edge.read(&page);
-            }
-        }
-    }
-}
-
-/// Memory and metrics of one edge while the crowd is connected.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-struct EdgeReport {
-    edge: String,
-    #[serde(skip)]
-    pid: u32,
-    /// URL of its internal listener.
-    #[serde(skip)]
-    internal: String,
-    /// Maximum resident memory, in bytes.
-    resident_bytes: u64,
-    /// Maximum memory by the edge's own bound, in bytes.
-    bound_bytes: u64,
-    highest: BTreeMap<&'static str, u64>,
-    counted: BTreeMap<&'static str, u64>,
-    #[serde(skip)]
-    first: BTreeMap<&'static str, u64>,
-}
-
-impl EdgeReport {
-    fn new(Server { id, internal, pid, .. }: &Server) -> Self {
-        Self { edge: id.clone(), pid: *pid, internal: internal.clone(), ..Self::default() }
-    }
-
-    fn read(&mut self, page: &str) {
-        self.bound_bytes = sum(page, BOUND);
-        for name in GAUGES {
-            let highest = self.highest.entry(name).or_default();
-            *highest = sum(page, name).max(*highest);
-        }
-        for name in COUNTERS {
-            let now = sum(page, name);
-            let first = *self.first.entry(name).or_insert(now);
-            self.counted.insert(name, now.saturating_sub(first));
-        }
-    }
-
-    /// Returns the failure that its memory usage shows, if any.
-    fn failure(&self) -> Option<String> {
-        let Self { edge, resident_bytes, bound_bytes, .. } = self;
-        if *bound_bytes == 0 {
-            return Some(format!("{edge} does not report a bound of the memory for its clients"));
-        }
-        let is_too_much = resident_bytes > bound_bytes;
-        is_too_much.then(|| {
-            let (had, bound) = (*resident_bytes as f64 / MIB, *bound_bytes as f64 / MIB);
-            format!("{edge} used {had:.0} MiB, above its own bound of {bound:.0} MiB")
-        })
-    }
+    let visitors = rooms::Options::beside_other_load(
+        FleetOptions {
+            prefix: format!("{}-{name}-visitor", options.fleet.prefix),
+            clients: options.visitors(),
+            connect_rate: (fleet.connect_rate / 4).max(1),
+            ..options.fleet.clone()
+        },
+        run.clone(),
+    );
+    // Passed twice: once all good clients are connected, and once the crowd is.
+    let barrier = Barrier::new(2);
+    let gate = async {
+        barrier.wait().await;
+        gather.await?;
+        barrier.wait().await;
+        Ok(())
+    };
+    let visitors_gate = async {
+        barrier.wait().await;
+        barrier.wait().await;
+        Ok(())
+    };
+    let messages = play(&fleet, Settings::new(run, *rate), *size, fleet.plan()?, gate);
+    let (messages, (rooms, visits)) = tokio::try_join!(messages, rooms::visit(&visitors, visitors_gate))?;
+    Ok(GoodClients { messages, visits: Record { costs: None, ..visits }, room_failures: rooms.failures })
 }
 
 #[cfg(test)]
@@ -205,26 +231,20 @@ mod tests {
     }
 
     #[test]
-    fn gauges_show_their_highest_and_counters_what_they_rose_by() {
-        let mut report = EdgeReport::default();
-        for (handshakes, refused) in [(5, 100), (9, 103), (2, 110)] {
-            report.read(&format!(
-                "signaling_handshakes {handshakes}\nsignaling_refused_connects_total{{reason=\"rate\"}} {refused}\n\
-                 {BOUND} 4096\n"
-            ));
-        }
+    fn slow_or_missing_joins_fail_by_their_median() {
+        let options: Options = options(&[]).unwrap();
+        let is_failure =
+            |count, p50| options.join_failure(&Percentiles { count, p50, ..Percentiles::default() }).is_some();
 
-        assert_eq!(report.highest["signaling_handshakes"], 9);
-        assert_eq!(report.counted["signaling_refused_connects_total"], 10);
-        assert_eq!(report.bound_bytes, 4096);
+        assert_eq!([is_failure(9, 10_000), is_failure(9, 10_001), is_failure(0, 0)], [false, true, true]);
     }
 
     #[test]
-    fn edge_above_its_stated_bound_or_without_one_fails() {
-        let report = |resident_bytes, bound_bytes| EdgeReport { resident_bytes, bound_bytes, ..EdgeReport::default() };
+    fn target_passes_only_with_times_within_it() {
+        let line = |count, p99| target(&Percentiles { count, p99, ..Percentiles::default() }, 10_000);
 
-        assert_eq!(report(1, 1).failure(), None);
-        assert!(report(2 << 20, 1 << 20).failure().is_some_and(|text| text.contains("2 MiB")));
-        assert!(report(1, 0).failure().is_some());
+        assert_eq!(line(5, 10_000), "PASS: p99 of 5 is 10.0 ms, target at most 10.0 ms");
+        assert!(line(5, 10_001).starts_with("FAIL"));
+        assert!(line(0, 0).starts_with("FAIL"));
     }
 }

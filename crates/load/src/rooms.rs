@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep};
 use crate::driver::{Driver, progress, settle};
 use crate::exchange::RunOptions;
 use crate::fleet::{Fleet, FleetOptions};
+use crate::record::Record;
 use crate::report::Report;
 use crate::servers::http;
 use assignment::Assignment;
@@ -28,6 +29,8 @@ use meter::{Meter, Reading};
 
 const MAX_CONCURRENT_JOINS: usize = 64;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Of the rooms beside other load.
+const CLIENTS_PER_ROOM: u32 = 10;
 const ANSWER_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Options of `mesh-load rooms`.
@@ -69,6 +72,23 @@ pub struct Options {
 }
 
 impl Options {
+    /// Returns options for rooms of ten clients, half of them visitors with a change every two
+    /// seconds.
+    pub(crate) fn beside_other_load(fleet: FleetOptions, run: RunOptions) -> Self {
+        Self {
+            rooms: (fleet.clients / CLIENTS_PER_ROOM).max(1),
+            visitors: 50,
+            rate: u64::from(fleet.clients / 4).max(1),
+            fleet,
+            run,
+            waiting: 0,
+            seats: 1,
+            leave_rate: 1,
+            max_event_p99_ms: None,
+            max_growth: None,
+        }
+    }
+
     /// Fails if the numbers conflict. Servers merge a client's changes within 200 ms. At most one
     /// change per second of a visitor leaves time for the answer and the report of each.
     fn check(&self, visitors: usize) -> Result<()> {
@@ -91,11 +111,17 @@ impl Options {
     }
 }
 
-/// Connects all clients, joins their rooms, runs the schedule, waits for all changes for at most
-/// `settle_ms`, and reports. Fails if options conflict, the mesh file is unreadable, or a client
-/// cannot connect or join. Fails too if a node does not set the capacity, the timer breaks, or a
-/// server or store cannot be measured. Lost changes and exceeded limits only fail the report.
+/// Runs the scenario as [`visit`].
 pub(crate) async fn run(options: &Options) -> Result<Report> {
+    Ok(visit(options, async { Ok(()) }).await?.0)
+}
+
+/// Connects all clients, joins their rooms, waits for `gate`, runs the schedule, waits for all
+/// changes for at most `settle_ms`, and reports. Fails if options conflict, the mesh file is
+/// unreadable, or a client cannot connect or join. Fails too if `gate` does, a node does not set
+/// the capacity, the timer breaks, or a server or store cannot be measured. Lost changes and
+/// exceeded limits only fail the report.
+pub(crate) async fn visit(options: &Options, gate: impl Future<Output = Result<()>>) -> Result<(Report, Record)> {
     let fleet = &options.fleet;
     let assignment = Assignment::new(usize::try_from(fleet.clients)?, options);
     options.check(assignment.visitors.len())?;
@@ -112,6 +138,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         join_queue(&clients, options.waiting as usize).await?;
     }
 
+    gate.await?;
     let (begin, end) = run_schedule(&clients, options, &assignment.visitors, &mut meter).await?;
     let settle_timeout = Duration::from_millis(options.run.settle_ms);
     settle(settle_timeout, || clients.is_settled()).await;
@@ -152,7 +179,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     }
     report.fail_above("event delay", &record.times.event, options.max_event_p99_ms);
     growth.into_iter().for_each(|growth| report.fail(growth));
-    Ok(report)
+    Ok((report, record))
 }
 
 async fn join_rooms(clients: &RoomClients, count: usize) -> Result<()> {
@@ -193,7 +220,9 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     Ok(())
 }
 
-async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32) -> Result<()> {
+/// Sets the capacity of a room through the first node of a mesh. Fails without a mesh or node, or
+/// if the node does not set it.
+pub(crate) async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32) -> Result<()> {
     let mesh = mesh.context("no mesh to set the capacity of a room at: use --dir")?;
     let node = mesh.nodes.first().context("the mesh has no node to set the capacity of a room at")?;
     let url = format!("{}/admin/rooms/{room}/capacity", node.internal);

@@ -35,7 +35,8 @@ pub enum Scenario {
     /// Steady load while a script scales, kills, pauses, drains, replaces or restarts servers, or
     /// cuts client sockets or lanes
     Drill(drill::Options),
-    /// Steady load beside slow handshakes and clients that never read
+    /// Steady load and visits of rooms beside slow handshakes, clients that never read, and clients
+    /// that make rooms
     Hostile(hostile::Options),
     /// Clients join and leave rooms and wait for a full one: times, and store commands
     Rooms(rooms::Options),
@@ -53,7 +54,7 @@ impl Scenario {
             Self::Calls(it) => (&it.fleet, it.workers.clients_of_one(it.fleet.clients)),
             Self::Idle(it) => (&it.fleet, it.workers.clients_of_one(it.fleet.clients)),
             Self::Drill(it) => (&it.fleet, it.fleet.clients),
-            Self::Hostile(it) => (&it.fleet, it.fleet.clients + it.hostile_sockets()),
+            Self::Hostile(it) => (&it.fleet, it.fleet.clients + it.further_sockets()),
             Self::Rooms(it) => (&it.fleet, it.fleet.clients + it.waiting),
             Self::Compare(it) => return (it.json.as_deref(), it.max_clients().into()),
         };

@@ -214,9 +214,17 @@ pub(crate) async fn fetch(http: &reqwest::Client, internal: &str) -> Result<Stri
 /// Returns the sum of a metric over all labels, each value rounded down; 0 if the page does not
 /// have it.
 pub(crate) fn sum(page: &str, name: &str) -> u64 {
-    let is_of_it = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
-    let lines = page.lines().filter(is_of_it);
-    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).map(|value| value as u64).sum()
+    series(page, name).map(|(_, value)| value).sum()
+}
+
+/// Returns each series of a metric, such as `name{label="value"}`, with its value rounded down.
+pub(crate) fn series<'a>(page: &'a str, name: &str) -> impl Iterator<Item = (&'a str, u64)> {
+    let is_of_it = move |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+    let parse = |line: &'a str| {
+        let (series, value) = line.rsplit_once(' ')?;
+        Some((series, value.parse::<f64>().ok()? as u64))
+    };
+    page.lines().filter(is_of_it).filter_map(parse)
 }
 
 #[cfg(test)]

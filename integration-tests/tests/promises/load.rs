@@ -122,12 +122,49 @@ async fn clients_lose_no_message_while_hostile_clients_connect() {
     let count = |of: &str, name: &str| edge[of][name].as_u64().unwrap();
     assert!(count("highest", "signaling_handshakes") >= HANDSHAKES / 2, "{edge}");
     assert!(count("highest", "signaling_client_sockets") >= DEAF, "{edge}");
-    let refused = count("counted", "signaling_refused_connects_total");
+    let counted = edge["counted"].as_object().unwrap().iter();
+    let refused = counted.filter(|(series, _)| series.starts_with("signaling_refused_connects_total"));
+    let refused: u64 = refused.map(|(_, count)| count.as_u64().unwrap()).sum();
     assert!(refused >= HANDSHAKES / 2, "slow handshakes are closed: {edge}");
     let (resident, bound) = (edge["resident_bytes"].as_u64().unwrap(), edge["bound_bytes"].as_u64().unwrap());
     assert!(resident > 0 && resident <= bound && bound < 64 << 20, "{edge}");
     let log = mesh.log("balancer-0");
     assert!(log.contains(&format!("total_mib={}", bound.div_ceil(1 << 20))), "{log}");
+}
+
+/// Each kind of room makers, for a few seconds: the first 12 share one token, if there are tokens.
+#[tokio::test]
+async fn visitors_join_while_hostile_clients_make_rooms() {
+    for (tokens, makers, identities) in [(false, 6, &["anonymous"][..]), (true, 13, &["one_token", "subjects"])] {
+        let mesh = TestMesh::with_options(|options| {
+            options.tokens = tokens;
+            options.balancer_args.push("--dialects=y-webrtc".to_owned());
+        })
+        .await;
+        let makers = format!("--room-makers={makers}");
+        // The limits of latency are loose, since the machine may be slow.
+        let load = ["hostile", "--clients=20", "--rate=100", "--seconds=4", "--warmup=1", "--max-p99-ms=10000"];
+
+        let run = passes(&mesh, &[&load[..], &["--handshakes=0", "--deaf=0", &makers]].concat()).await;
+
+        for when in ["rooms_before", "rooms_meanwhile"] {
+            assert!(run.report[when]["join_us"]["count"].as_u64() > Some(0), "{when}: {}", run.report);
+        }
+        let made = &run.report["room_makers"];
+        for identity in identities {
+            assert!(made[identity]["answers"].as_u64() > Some(0), "{identity}: {made}");
+        }
+        assert_eq!(made.as_object().unwrap().len(), identities.len(), "{made}");
+        let native = &made[identities.last().unwrap()]["refused"];
+        assert!(native["too_large"].as_u64() > Some(0), "60 KB of data: {made}");
+        let nodes = run.report["nodes"].as_array().unwrap();
+        let owned: u64 = nodes.iter().map(|node| node["highest"]["signaling_rooms_owned"].as_u64().unwrap()).sum();
+        assert!(nodes.len() == 3 && owned > 300, "{nodes:?}");
+        for target in ["target_join_p99", "target_latency_p99"] {
+            let line = run.report[target].as_str().unwrap();
+            assert!(line.starts_with("PASS: ") || line.starts_with("FAIL: "), "{line}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -11,10 +11,14 @@ use serde::Serialize;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, interval, sleep};
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
+
+use super::makers::Makers;
+use crate::fleet::connect_url;
+use crate::message::Wire;
 
 /// Connections per second: fewer than the servers accept, so that the crowd does not block itself.
 const CONNECTS_PER_SECOND: f64 = 1_500.0;
@@ -60,21 +64,22 @@ pub(super) struct CrowdSize {
 
 impl Crowd {
     /// Connects all clients, in turn to `targets`, loopback IPv4 addresses. Fails if less than 90%
-    /// of either kind are connected 20 s after all should be.
-    pub(super) async fn gather(expected: CrowdSize, targets: Vec<SocketAddr>) -> Result<Self> {
+    /// of the handshakes or clients that never read are connected 20 s after all should be.
+    pub(super) async fn gather(expected: CrowdSize, targets: Vec<SocketAddr>, makers: Makers) -> Result<Self> {
         let connected = Arc::new(Connected::default());
         let (end, ended) = oneshot::channel();
         let counts = Arc::clone(&connected);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let attack = async move {
-            tokio::select! {
-                () = attack(expected, &counts, &targets) => {}
-                // Completes when the other end is dropped, with an error.
-                _ = ended => {}
-            }
+        let attack = move || {
+            LocalSet::new().block_on(&runtime, async move {
+                tokio::select! {
+                    () = attack(expected, &counts, &targets, makers) => {}
+                    // Completes when the other end is dropped, with an error.
+                    _ = ended => {}
+                }
+            });
         };
-        let thread = thread::Builder::new().name("crowd".into());
-        thread.spawn(move || runtime.block_on(attack)).context("cannot start a thread")?;
+        thread::Builder::new().name("crowd".into()).spawn(attack).context("cannot start a thread")?;
         let crowd = Self { connected, _end: end };
         let CrowdSize { handshakes, deaf } = expected;
         let give_up =
@@ -123,19 +128,30 @@ impl CrowdSize {
     }
 }
 
-async fn attack(CrowdSize { handshakes, deaf }: CrowdSize, connected: &Arc<Connected>, targets: &[SocketAddr]) {
+async fn attack(
+    CrowdSize { handshakes, deaf }: CrowdSize,
+    connected: &Arc<Connected>,
+    targets: &[SocketAddr],
+    makers: Makers,
+) {
     let (handshakes, clients) = (handshakes as u32, (handshakes + deaf) as u32);
     let mut attackers = JoinSet::new();
     for (number, to) in (0..clients).zip(targets.iter().copied().cycle()) {
-        let connected = Arc::clone(connected);
+        let (connected, tokens) = (Arc::clone(connected), makers.tokens.clone());
         attackers.spawn(async move {
             sleep(Duration::from_secs_f64(f64::from(number) / CONNECTS_PER_SECOND)).await;
             if number < handshakes {
                 send_slow_handshakes(source(number), to, &connected.handshakes).await;
             } else {
-                send_without_reading(&format!("deaf-{number}"), source(0), to, &connected.deaf).await;
+                let name = format!("deaf-{number}");
+                let head = head(&connect_url("", &name, Wire::Native, tokens.as_ref()));
+                send_without_reading(&name, &head, source(0), to, &connected.deaf).await;
             }
         });
+    }
+    for number in 0..makers.clients {
+        let makers = makers.clone();
+        attackers.spawn_local(async move { makers.attack(number).await });
     }
     pending::<()>().await;
 }
@@ -147,7 +163,7 @@ fn source(number: u32) -> IpAddr {
 }
 
 async fn send_slow_handshakes(from: IpAddr, to: SocketAddr, connected: &Headcount) {
-    let head = head("slow");
+    let head = head(&connect_url("", "slow", Wire::Native, None));
     loop {
         if let Ok(mut stream) = connect(from, to, None).await {
             let _connected = Headcount::clone(connected);
@@ -166,7 +182,7 @@ async fn send_slow_handshakes(from: IpAddr, to: SocketAddr, connected: &Headcoun
 }
 
 /// Runs a client that sends to itself and reads nothing, neither the upgrade's answer nor a close.
-async fn send_without_reading(name: &str, from: IpAddr, to: SocketAddr, connected: &Headcount) {
+async fn send_without_reading(name: &str, head: &str, from: IpAddr, to: SocketAddr, connected: &Headcount) {
     let text = format!(r#"{{"type":"signal","to":"{name}","data":"{}"}}"#, "x".repeat(MESSAGE_BYTES));
     let mut frame = Frame::message(text, OpCode::Data(Data::Text), true);
     // A mask of zeros changes nothing.
@@ -178,7 +194,7 @@ async fn send_without_reading(name: &str, from: IpAddr, to: SocketAddr, connecte
         if let Ok(mut stream) = connect(from, to, Some(RECEIVE_BUFFER)).await {
             let _connected = Headcount::clone(connected);
             let mut ticks = interval(MESSAGE_INTERVAL);
-            let mut written = stream.write_all(head(name).as_bytes()).await;
+            let mut written = stream.write_all(head.as_bytes()).await;
             while written.is_ok() {
                 ticks.tick().await;
                 written = stream.write_all(&text).await;
@@ -199,9 +215,9 @@ async fn connect(from: IpAddr, to: SocketAddr, receive_buffer: Option<u32>) -> s
     Ok(stream)
 }
 
-fn head(client_id: &str) -> String {
+fn head(target: &str) -> String {
     format!(
-        "GET /v1/connect?client_id={client_id} HTTP/1.1\r\nHost: mesh\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        "GET {target} HTTP/1.1\r\nHost: mesh\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
 }
