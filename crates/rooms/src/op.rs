@@ -221,6 +221,12 @@ pub struct OpResult {
     pub waiting: u64,
     /// Changes to announce to the members; the last one made `version`.
     pub changes: Vec<Change>,
+    /// Members that receive `changes`, without the first session of `statuses`. An owner's result
+    /// has it, but no changes.
+    pub informed: u64,
+    /// `true` if the operation created the room: its first record, in a room that had no version.
+    /// Always `false` of a Redis, which so limits no new rooms.
+    pub created: bool,
     /// `true` if waiting clients may have moved up.
     pub queue_moved: bool,
     /// Nodes that serve members or waiting clients, by name. Empty if there is nothing to announce.
@@ -238,6 +244,13 @@ pub struct OpResult {
 }
 
 impl OpResult {
+    /// Sets `informed`.
+    pub(crate) fn with_informed(self) -> Self {
+        let is_own = self.statuses.first().is_some_and(|status| status.is_member());
+        let others = self.count.saturating_sub(u64::from(is_own));
+        Self { informed: if self.changes.is_empty() { 0 } else { others }, ..self }
+    }
+
     /// Returns the state of the room after the operation.
     pub fn stamp(&self) -> Stamp {
         Stamp { incarnation: self.incarnation, version: self.version }

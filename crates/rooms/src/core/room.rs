@@ -139,12 +139,14 @@ impl Room {
         }
         self.run = run;
         self.touched = now;
+        let was_there = self.version.is_some() || !self.records.is_empty();
         let mut step = Step { room: self, rules, now, changes: Vec::new(), queue_moved: false };
         step.carry_out(op);
         step.expire();
         step.admit();
         step.room.is_sealed |= rules.seals && step.room.is_full(rules);
-        step.result(op)
+        let result = step.result(op);
+        OpResult { created: !was_there && !self.records.is_empty(), ..result.with_informed() }
     }
 
     /// Delays admission until `settled_at` if the room has no version: it may be lost, not new.
@@ -449,7 +451,6 @@ impl Step<'_> {
         let is_news = queue_moved || !changes.is_empty();
         OpResult {
             incarnation: room.incarnation,
-            epoch: 0,
             version,
             capacity: room.capacity(rules),
             count: room.records.member_count() as u64,
@@ -461,6 +462,7 @@ impl Step<'_> {
             members,
             more,
             settling: now < room.settled_at,
+            ..OpResult::default()
         }
     }
 

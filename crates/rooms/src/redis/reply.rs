@@ -13,7 +13,7 @@ type Changes = Vec<(u8, String, String)>;
 type Fields = (Numbers, Statuses, Changes, Vec<(String, String)>, Vec<String>);
 
 /// Parses the answer of `end.lua`. Fails if it has another form or an invalid name. The result has
-/// epoch 0: only rooms that nodes own have epochs.
+/// epoch 0 and is not `created`: only rooms that nodes own have these.
 pub(super) fn result(answer: Value) -> Result<OpResult, StoreError> {
     let fields = Fields::from_redis_value(answer).map_err(StoreError::new)?;
     let (numbers, statuses, changes, members, nodes) = fields;
@@ -21,8 +21,7 @@ pub(super) fn result(answer: Value) -> Result<OpResult, StoreError> {
     let mut nodes: Vec<_> =
         nodes.iter().map(|node| NodeId::new(node)).collect::<Result<_, _>>().map_err(StoreError::new)?;
     nodes.sort_unstable();
-    Ok(OpResult {
-        epoch: 0,
+    let result = OpResult {
         incarnation,
         version,
         capacity: Some(capacity).filter(|&capacity| capacity > 0),
@@ -35,7 +34,9 @@ pub(super) fn result(answer: Value) -> Result<OpResult, StoreError> {
         members: members.into_iter().map(|(client, data)| member(&client, data)).collect::<Result<_, _>>()?,
         more,
         settling,
-    })
+        ..OpResult::default()
+    };
+    Ok(result.with_informed())
 }
 
 fn status((kind, place, ahead): (u8, u64, u64)) -> SeatStatus {

@@ -62,6 +62,32 @@ fn claimed_seat_needs_no_refresh() {
 }
 
 #[test]
+fn join_creates_a_room_unless_one_was_there() {
+    let (rules, mut room) = (claimed(1), Room::default());
+    let mut created = |op: Op| room.apply(&rules, T, &op).created;
+    assert!(!created(Op::List { after: None }));
+    assert!(!created(Op::SetCapacity { capacity: Some(1) }), "the token of the first client may set it");
+    assert!(created(join(at("alice", "a", 1, 1))));
+    assert!(!created(join(at("alice", "a", 1, 1))), "a repetition");
+    assert!(!created(join(at("bob", "b", 1, 1))));
+    assert!(!created(Op::Leave { requester: at("alice", "a", 1, 2) }));
+    assert!(!created(join(at("alice", "a", 1, 3))), "the room remembers its clients");
+    let mut rebuilt = Room::rebuilt(&rules, T);
+    assert!(!rebuilt.apply(&rules, T, &join(at("alice", "a", 1, 1))).created);
+}
+
+#[test]
+fn result_counts_the_other_members_that_changes_reach() {
+    let (rules, mut room) = (claimed(3), room_of(&claimed(3), &[("alice", "a"), ("bob", "b")]));
+    let mut informed = |op: Op| room.apply(&rules, T, &op).informed;
+    assert_eq!(informed(join(at("carol", "c", 1, 1))), 2);
+    assert_eq!(informed(join(at("carol", "c", 1, 2))), 0, "no news");
+    assert_eq!(informed(Op::Join { requester: at("carol", "c", 1, 3), data: Some("1".into()) }), 2);
+    assert_eq!(informed(Op::Leave { requester: at("carol", "c", 1, 4) }), 2);
+    assert_eq!(informed(Op::Leave { requester: at("carol", "c", 1, 4) }), 0);
+}
+
+#[test]
 fn seats_of_a_lost_node_expire_unless_claimed() {
     let rules = claimed(2);
     // Lost node, clients that claim their seats at node `c`, changes at the deadline.
