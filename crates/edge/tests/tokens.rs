@@ -18,6 +18,7 @@ fn rules(algorithm: &str) -> TokenRules {
         audience: AUDIENCE.into(),
         issuer: ISSUER.into(),
         leeway: Duration::from_secs(10),
+        new_rooms: [(RateClass::new("bots").unwrap(), 20)].into(),
     }
 }
 
@@ -59,6 +60,7 @@ fn valid_token_proves_its_client_and_rights() {
         assert_eq!(grant.signal, Some(SignalScope::Room));
         assert_eq!((grant.admits("team-1"), grant.admits("x")), (Some(None), None));
         assert_eq!(proven.rate_class, Some(RateClass::new("bots").unwrap()));
+        assert_eq!((grant.subject.as_deref(), grant.new_rooms), (Some("alice"), Some(20)));
         let left = proven.expires.unwrap().saturating_duration_since(Instant::now()).as_secs();
         assert!((68..=70).contains(&left), "the minute and the leeway: {left}");
     }

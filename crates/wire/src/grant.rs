@@ -8,6 +8,9 @@ use crate::codec::{self, DecodeError};
 /// Maximum patterns of a grant. Edges refuse a token with more; [`Grant::read`] does not check it.
 pub const MAX_PATTERNS: usize = 256;
 
+/// Characters of a token's subject in a grant: the most that OpenID Connect allows.
+pub const MAX_SUBJECT: usize = 255;
+
 /// Recipients that a client may signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 pub enum SignalScope {
@@ -29,13 +32,18 @@ pub struct RoomPattern {
     pub capacity: Option<u32>,
 }
 
-/// The rights of a client.
+/// The rights of a client, and the budget of its new rooms.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Grant {
     /// Rooms that it may join, by the first pattern that fits. `None` for all; empty for none.
     pub rooms: Option<Vec<RoomPattern>>,
     /// Recipients of its signals; `None` for the node's setting.
     pub signal: Option<SignalScope>,
+    /// Subject of the token, whose clients share a budget of new rooms. At most [`MAX_SUBJECT`]
+    /// characters: longer ones that begin equally share it too. `None`: the token has none.
+    pub subject: Option<String>,
+    /// New rooms per second, from its rate class (0: no limit). `None` for the node's setting.
+    pub new_rooms: Option<u32>,
 }
 
 impl Grant {
@@ -92,7 +100,8 @@ mod tests {
 
     fn grant(patterns: &[(&str, Option<u32>)]) -> Grant {
         let pattern = |&(pattern, capacity): &(&str, Option<u32>)| RoomPattern { pattern: pattern.into(), capacity };
-        Grant { rooms: Some(patterns.iter().map(pattern).collect()), signal: Some(SignalScope::Room) }
+        let rooms = Some(patterns.iter().map(pattern).collect());
+        Grant { rooms, signal: Some(SignalScope::Room), subject: Some("alice".into()), new_rooms: Some(20) }
     }
 
     #[test]

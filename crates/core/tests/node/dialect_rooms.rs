@@ -62,7 +62,7 @@ fn topic_lists_its_members_to_other_clients() {
 fn topic_is_closed_to_clients_whose_token_does_not_name_it() {
     let mut stage = Stage::new(&["n0"], 0);
     let pattern = RoomPattern { pattern: "~yw:doc-*".into(), capacity: Some(1) };
-    stage.grants.insert("~yw:a", Grant { rooms: Some(vec![pattern]), signal: None });
+    stage.grants.insert("~yw:a", Grant { rooms: Some(vec![pattern]), ..Grant::default() });
     stage.attach_all(&[("~yw:a", "n0"), ("~yw:b", "n0")]);
     ["~yw:t", "~yw:doc-1"].into_iter().for_each(|room| drop(stage.join("~yw:b", room)));
     stage.say("~yw:a", &broadcast("~yw:t"));

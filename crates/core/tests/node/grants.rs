@@ -8,11 +8,11 @@ use crate::stage::{SECOND, Stage};
 
 fn rooms(patterns: &[(&str, Option<u32>)]) -> Grant {
     let pattern = |&(pattern, capacity): &(&str, Option<u32>)| RoomPattern { pattern: pattern.into(), capacity };
-    Grant { rooms: Some(patterns.iter().map(pattern).collect()), signal: None }
+    Grant { rooms: Some(patterns.iter().map(pattern).collect()), ..Grant::default() }
 }
 
 fn confined() -> Grant {
-    Grant { rooms: None, signal: Some(SignalScope::Room) }
+    Grant { signal: Some(SignalScope::Room), ..Grant::default() }
 }
 
 fn signal(to: &str, id: u32) -> String {
@@ -135,7 +135,7 @@ fn confined_signals_flow_to_known_members_in_an_outage() {
 fn default_signal_scope_applies_without_one_in_the_token() {
     let rooms = RoomSettings { signal_scope: SignalScope::Room, ..RoomSettings::default() };
     let mut stage = Stage::with(&["n0"], 0, rooms);
-    stage.grants.insert("free", Grant { rooms: None, signal: Some(SignalScope::Any) });
+    stage.grants.insert("free", Grant { signal: Some(SignalScope::Any), ..Grant::default() });
     stage.grants.insert("a", Grant::default());
     stage.attach_all(&[("free", "n0"), ("a", "n0"), ("anon", "n0"), ("b", "n0")]);
     for name in ["free", "a", "anon"] {

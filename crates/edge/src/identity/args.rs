@@ -1,5 +1,6 @@
 //! Settings of client admission. `EdgeArgs` contains and checks them.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
 use jsonwebtoken::Algorithm;
+use signaling_core::rate_class::RateClass;
 use signaling_server::{ConfigError, ReloadableFile};
 use tracing::warn;
 
@@ -74,12 +76,18 @@ pub struct IdentityConfig {
 
 impl IdentityArgs {
     /// Checks the flags and reads the key file. `listen` is the address for clients, which `flag`
-    /// sets; `None`: there is none. Tokens are required if all four flags of tokens are set.
+    /// sets; `None`: there is none. `new_rooms` are the rates of [`TokenRules`]. Tokens are
+    /// required if all four flags of tokens are set.
     ///
     /// # Errors
     /// Names the flag of an invalid origin, or of a key file that is unreadable or has no usable
     /// key. Names `flag` if other hosts can connect without tokens or `--allow-anonymous`.
-    pub fn check(self, flag: &'static str, listen: Option<SocketAddr>) -> Result<IdentityConfig, ConfigError> {
+    pub fn check(
+        self,
+        flag: &'static str,
+        listen: Option<SocketAddr>,
+        new_rooms: BTreeMap<RateClass, u32>,
+    ) -> Result<IdentityConfig, ConfigError> {
         let origins = Origins::new(&self.allowed_origins)
             .map_err(|error| ConfigError { flag: "--allowed-origins", why: error.to_string() })?;
         let (Some(path), Some(algorithm), Some(audience), Some(issuer)) =
@@ -97,7 +105,8 @@ impl IdentityArgs {
                 _ => Ok(IdentityConfig { tokens: None, origins, key_file: None }),
             };
         };
-        let rules = TokenRules { algorithm, audience, issuer, leeway: Duration::from_secs(self.token_leeway_s) };
+        let leeway = Duration::from_secs(self.token_leeway_s);
+        let rules = TokenRules { algorithm, audience, issuer, leeway, new_rooms };
         let key_file = ReloadableFile::open(KEY_FILE, &path)?;
         let tokens = key_file.parsed(|content| Tokens::new(&rules, content))?;
         Ok(IdentityConfig { tokens: Some(Rc::new(tokens)), origins, key_file: Some(key_file) })
@@ -140,7 +149,9 @@ mod tests {
 
     fn check(flags: &[&str], listen: &str) -> Result<IdentityConfig, String> {
         let cli = Cli::try_parse_from([&["x"], flags].concat()).map_err(|error| error.to_string())?;
-        cli.identity.check("--listen", Some(listen.parse().unwrap())).map_err(|error| error.to_string())
+        cli.identity
+            .check("--listen", Some(listen.parse().unwrap()), BTreeMap::new())
+            .map_err(|error| error.to_string())
     }
 
     #[test]

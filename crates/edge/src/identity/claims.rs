@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 use signaling_protocol::ids::MAX_NAME;
-use signaling_wire::grant::{Grant, MAX_PATTERNS, RoomPattern, SignalScope};
+use signaling_wire::grant::{Grant, MAX_PATTERNS, MAX_SUBJECT, RoomPattern, SignalScope};
 
 use super::TokenRefusal;
 use signaling_core::rate_class::RateClass;
@@ -34,7 +34,8 @@ const SIGNAL: TokenRefusal = TokenRefusal::Claim("`signal` must be \"any\" or \"
 const RATE_CLASS: TokenRefusal = TokenRefusal::Claim("`rate_class` must be a name of A-Z a-z 0-9 . _ ~ : @ -");
 
 impl Claims {
-    /// Converts `rooms` and `signal` into the grant for nodes; absent or `null` claims into `None`.
+    /// Converts `rooms`, `signal` and `sub` into the grant for nodes; absent or `null` claims into
+    /// `None`. It lacks the rate of new rooms.
     ///
     /// # Errors
     /// [`TokenRefusal::Claim`] if `rooms` or `signal` has an invalid value.
@@ -45,7 +46,9 @@ impl Claims {
             Some(Some("room")) => Some(SignalScope::Room),
             Some(_) => return Err(SIGNAL),
         };
-        Ok(Grant { rooms: self.rooms.as_ref().map(room_patterns).transpose()?, signal })
+        let rooms = self.rooms.as_ref().map(room_patterns).transpose()?;
+        let subject = self.sub.as_ref().map(|sub| sub.chars().take(MAX_SUBJECT).collect());
+        Ok(Grant { rooms, signal, subject, new_rooms: None })
     }
 
     /// Returns `rate_class`; `None` if it is absent. An invalid name is a [`TokenRefusal::Claim`].
@@ -86,10 +89,18 @@ mod tests {
                                     "signal": "room", "rate_class": "bots" }));
         let pattern = |pattern: &str, capacity| RoomPattern { pattern: pattern.into(), capacity };
         let rooms = vec![pattern("team-*", None), pattern("big", Some(50)), pattern("hall", None)];
-        assert_eq!(claims.grant().unwrap(), Grant { rooms: Some(rooms), signal: Some(SignalScope::Room) });
+        let signal = Some(SignalScope::Room);
+        assert_eq!(claims.grant().unwrap(), Grant { rooms: Some(rooms), signal, ..Grant::default() });
         assert_eq!(claims.rate_class().unwrap(), Some(RateClass::new("bots").unwrap()));
         let none: Claims = serde_json::from_value(json!({ "rooms": null })).unwrap();
         assert_eq!((none.grant().unwrap(), none.rate_class().unwrap()), (Grant::default(), None));
+    }
+
+    #[test]
+    fn subject_of_a_grant_has_255_characters() {
+        let subject = |sub: &str| claims(json!({ "sub": sub })).grant().unwrap().subject;
+        assert_eq!(subject("auth0|1"), Some("auth0|1".to_owned()), "it need not be a client id");
+        assert_eq!(subject(&"ü".repeat(300)), Some("ü".repeat(MAX_SUBJECT)));
     }
 
     #[test]

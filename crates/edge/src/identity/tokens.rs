@@ -1,6 +1,7 @@
 //! Token verification. `shell::identity` calls it for new clients and for renewed tokens.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,10 @@ use super::keys::{KeyError, Keys};
 use super::provider;
 use super::refusal::TokenRefusal;
 use signaling_core::edge::VerifiedToken;
+use signaling_core::rate_class::RateClass;
+use signaling_wire::grant::Grant;
 
-/// Requirements on every token.
+/// Requirements on every token, and rates by its class.
 #[derive(Debug, Clone)]
 pub struct TokenRules {
     /// The signature algorithm. The header of a token cannot choose another one.
@@ -29,12 +32,15 @@ pub struct TokenRules {
     pub issuer: String,
     /// Clock tolerance after `exp` and before `nbf`. Fractions of a second are dropped.
     pub leeway: Duration,
+    /// New rooms per second of a client (0: no limit) by the rate class of its token.
+    pub new_rooms: BTreeMap<RateClass, u32>,
 }
 
 /// Verifier of tokens with the current keys.
 pub struct Tokens {
     algorithm: Algorithm,
     validation: Validation,
+    new_rooms: BTreeMap<RateClass, u32>,
     keys: RefCell<Keys>,
 }
 
@@ -72,14 +78,15 @@ impl Tokens {
     /// If the file has no key for the algorithm, more than 16, or is invalid.
     pub fn new(rules: &TokenRules, key_file: &[u8]) -> Result<Self, KeyError> {
         provider::install();
-        let TokenRules { algorithm, ref audience, ref issuer, leeway } = *rules;
+        let TokenRules { algorithm, ref audience, ref issuer, leeway, ref new_rooms } = *rules;
         let mut validation = Validation::new(algorithm);
         validation.leeway = leeway.as_secs();
         validation.validate_nbf = true;
         validation.set_audience(&[audience]);
         validation.set_issuer(&[issuer]);
         validation.set_required_spec_claims(&["exp", "sub", "aud", "iss"]);
-        Ok(Self { algorithm, validation, keys: RefCell::new(Keys::parse(algorithm, key_file)?) })
+        let (new_rooms, keys) = (new_rooms.clone(), RefCell::new(Keys::parse(algorithm, key_file)?));
+        Ok(Self { algorithm, validation, new_rooms, keys })
     }
 
     /// Replaces the keys by those of a new file. Verified tokens stay valid until they expire.
@@ -131,12 +138,14 @@ impl Tokens {
             reason = "a time below 0 counts as 0, and one above 2^64 as 2^64"
         )]
         let issued = claims.iat.map_or(0, |iat| iat as u64);
+        let rate_class = claims.rate_class()?;
+        let new_rooms = rate_class.as_ref().and_then(|class| self.new_rooms.get(class)).copied();
         Ok(VerifiedToken {
             subject: claims.sub.as_deref().and_then(|sub| ClientId::new(sub).ok()),
-            grant: claims.grant()?.to_bytes().into(),
+            grant: Grant { new_rooms, ..claims.grant()? }.to_bytes().into(),
             issued,
             expires,
-            rate_class: claims.rate_class()?,
+            rate_class,
         })
     }
 }

@@ -88,8 +88,9 @@ pub struct EdgeArgs {
     #[arg(long, env = "SIGNALING_MESSAGE_RATE", value_name = "RATES", default_value = "200/1048576")]
     pub message_rate: Rates,
 
-    /// Rates of a client by its token's `rate_class`: NAME=MESSAGES[/BYTES] per second, separated
-    /// by commas (0 for no limit); --message-rate applies if the class or BYTES is left out
+    /// Rates of a client by its token's `rate_class`: NAME=MESSAGES[/BYTES[/ROOMS]] per second,
+    /// separated by commas (0 for no limit); --message-rate applies if the class or BYTES is left
+    /// out. ROOMS are new rooms (5 if left out); clients of one token subject share 4 times as many
     #[arg(long, env = "SIGNALING_RATE_CLASSES", value_name = "CLASSES", value_delimiter = ',')]
     pub rate_classes: Vec<ClassRates>,
 
@@ -145,6 +146,8 @@ impl EdgeArgs {
             bytes: class.rates.bytes.map_or(usual.bytes, |bytes| with_burst(bytes, BYTE_BURST_S, largest)),
             pings: usual.pings,
         };
+        let new_rooms = self.rate_classes.iter().filter_map(|class| Some((class.class.clone(), class.new_rooms?)));
+        let new_rooms = new_rooms.collect();
         let rate_classes = self.rate_classes.iter().map(|class| (class.class.clone(), of_class(class))).collect();
         let defaults = Settings::for_messages_of(common.max_message_bytes);
         let mut dedup = defaults.dedup;
@@ -152,7 +155,7 @@ impl EdgeArgs {
         let max_memory_bytes = self.max_client_buffer_bytes;
         let core =
             Settings { rates: usual, rate_classes, heartbeat: common.heartbeat, dedup, max_memory_bytes, ..defaults };
-        let identity = self.identity.check(flag, listen)?;
+        let identity = self.identity.check(flag, listen, new_rooms)?;
         let dialects = signaling_dialects::Settings {
             tokens: identity.tokens.is_some(),
             peerjs_keys: self.peerjs_keys,
