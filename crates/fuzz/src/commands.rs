@@ -70,9 +70,10 @@ struct Stage {
 impl Stage {
     fn new() -> Option<Self> {
         let (id, now) = (NodeId::new("node-0").ok()?, Instant::now());
-        let broadcast_rate = Some(Rate { per_second: 2, burst: 3 });
+        let (broadcast_rate, new_rooms) = (Some(Rate { per_second: 8, burst: 12 }), Some(1));
         let (max_seats_per_client, max_waiting) = (PER_CLIENT, Some(1));
-        let rooms = RoomSettings { max_seats_per_client, max_waiting, broadcast_rate, ..RoomSettings::default() };
+        let defaults = RoomSettings::default();
+        let rooms = RoomSettings { max_seats_per_client, max_waiting, broadcast_rate, new_rooms, ..defaults };
         let mut node = NodeCore::new(settings(id.clone(), now, rooms));
         let member = Member { id, address: "127.0.0.1:1".parse().ok()?, draining: false };
         node.set_view(now, Arc::new(View::new([member]).ok()?));

@@ -78,8 +78,9 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_ROOM_CAPACITY", value_name = "N", default_value_t = 1_000, help_heading = ROOMS)]
     pub room_capacity: u32,
 
-    /// Maximum members per second that one client's broadcasts reach in the long run (0 for no
-    /// limit). Allows twice as many at once
+    /// Maximum members per second that one client's broadcasts, joins and leaves reach in the long
+    /// run (0 for no limit); 64 bytes of a list of members count as one. Allows twice as many at
+    /// once
     #[arg(long, env = "SIGNALING_BROADCAST_RATE", value_name = "MEMBERS", default_value_t = 5_000, help_heading = ROOMS)]
     pub broadcast_rate: u32,
 
@@ -156,7 +157,7 @@ pub struct Config {
     pub edge: EdgeConfig,
 }
 
-/// Seconds of its broadcast rate that a client may use at once: 10,000 members at the default rate.
+/// Seconds of its fan-out that a client may use at once: 10,000 members at the default rate.
 const BROADCAST_BURST_S: u32 = 2;
 
 /// Bytes of a lingering session: its entries in tables, and two names.

@@ -21,6 +21,9 @@ pub enum RoomLocation {
 /// all nodes. It bounds the memory of rooms.
 pub const MAX_WAITING_CLIENTS: u32 = 10_000;
 
+/// New rooms/s of a client. No page needs more; a bot has a rate class.
+pub const NEW_ROOMS: u32 = 5;
+
 /// Location, times and limits of rooms, from the flags of a node.
 #[derive(Debug, Clone)]
 pub struct RoomConfig {
@@ -30,7 +33,7 @@ pub struct RoomConfig {
     pub prefix: KeyPrefix,
     /// Maximum members of a room without a capacity of its own; `None`: no limit.
     pub capacity: Option<u32>,
-    /// Members/s that a client's broadcasts reach in the long run, and at once; `None`: no limit.
+    /// Members/s that one client reaches in the long run, and at once; `None`: no limit.
     pub broadcast_rate: Option<Rate>,
     /// Time that a seat is kept after its client's socket was lost. At least the resume time.
     pub seat_grace: Duration,

@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::room_store::MAX_WAITING_CLIENTS;
+use crate::room_store::{MAX_WAITING_CLIENTS, NEW_ROOMS};
 use crate::shell::{self, DirectEdge, Floor, Internal, Node, OperatorApi, PeerQueries};
 use signaling_core::edge::Reassignments;
 use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
@@ -212,6 +212,7 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
             seat_grace: config.rooms.seat_grace,
             max_waiting: Some(MAX_WAITING_CLIENTS),
             broadcast_rate: config.rooms.broadcast_rate,
+            new_rooms: Some(NEW_ROOMS),
             signal_scope: config.signal_scope,
             ..RoomSettings::default()
         },

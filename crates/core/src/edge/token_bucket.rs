@@ -1,5 +1,5 @@
-//! A token bucket: a long-term rate with bursts. Limits of messages, bytes, pings, broadcasts and
-//! new clients use it.
+//! A token bucket: a long-term rate with bursts. Limits of messages, bytes, pings, new
+//! clients, new rooms and fan-out use it.
 
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,11 @@ impl TokenBucket {
     /// Returns a full bucket.
     pub fn full(now: Instant) -> Self {
         Self { full_at: now }
+    }
+
+    /// Returns the time at which the bucket is full, or was.
+    pub fn full_at(&self) -> Instant {
+        self.full_at
     }
 
     /// Returns `true` if the bucket is full.

@@ -154,7 +154,7 @@ impl NodeCore {
         }
         self.send_attached(key, false, &[]);
         if ends_with_socket {
-            self.queue_leave_all(key);
+            self.queue_leave_all(now, key);
         } else if cause != Some(DetachReason::Left) {
             self.store_lingering(now, &client_id, lingering);
         }
@@ -234,7 +234,7 @@ impl NodeCore {
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, cause: DetachReason) {
         let ends = |session: &Session| session.ends_with_socket && session.edge_reported_end;
         if cause == DetachReason::Left || self.directory.get(key).is_some_and(ends) {
-            self.queue_leave_all(key);
+            self.queue_leave_all(now, key);
         } else {
             self.linger(now, key);
         }
@@ -302,7 +302,7 @@ impl NodeCore {
         self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &state });
         // Without a socket the seats stay with the lingering session, or the one that resumed it.
         if was_here {
-            self.release_seats((attachment.session, key));
+            self.release_seats(now, (attachment.session, key));
         }
         self.directory.sessions.remove(key);
     }

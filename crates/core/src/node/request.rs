@@ -73,14 +73,15 @@ impl NodeCore {
             }
             Ok(ClientMessage::Join { room, data, id }) => {
                 let data = data.map(|data| Box::from(data.get()));
-                self.room_command(key, (seq, number, id), &room, CommandKind::Join { data });
+                let may_be_done = repeated || self.was_accepted(key, number);
+                self.room_command(now, key, (seq, number, id), &room, CommandKind::Join { data, may_be_done });
             }
             Ok(ClientMessage::Leave { room, id }) => {
-                self.room_command(key, (seq, number, id), &room, CommandKind::Leave);
+                self.room_command(now, key, (seq, number, id), &room, CommandKind::Leave);
             }
             Ok(ClientMessage::Members { room, after }) => {
                 let after = after.and_then(|after| ClientId::new(&after).ok());
-                self.room_command(key, (seq, number, None), &room, CommandKind::Members { after });
+                self.room_command(now, key, (seq, number, None), &room, CommandKind::Members { after });
             }
             Ok(ClientMessage::Broadcast { room, data, id, ttl_ms }) => {
                 let mut payload = Vec::new();
@@ -90,7 +91,7 @@ impl NodeCore {
                     Ok(may_be_accepted) => {
                         let copy = OutboundMessage::copy(number, seq, deadline, Rc::from(payload), fresh);
                         let broadcast = CommandKind::Broadcast { copy, may_be_accepted };
-                        self.room_command(key, (seq, number, id), &room, broadcast);
+                        self.room_command(now, key, (seq, number, id), &room, broadcast);
                     }
                     Err(refusal) => self.refuse_in_room(key, (seq, id), &room, &refusal),
                 }
@@ -114,6 +115,7 @@ impl NodeCore {
 
     fn room_command(
         &mut self,
+        now: Instant,
         key: SessionKey,
         (seq, number, id): (Seq, MessageNumber, Option<u64>),
         room: &str,
@@ -121,7 +123,7 @@ impl NodeCore {
     ) {
         // The parser has checked the name.
         if let Ok(room) = RoomName::new(room) {
-            self.command(Command { key, seq, number, id, room: Some(room), kind });
+            self.command(now, Command { key, seq, number, id, room: Some(room), kind });
         }
     }
 

@@ -16,7 +16,7 @@ use signaling_wire::{Credential, DownSeq, MessageNumber, Seq, SessionId};
 use super::delivered_ids::DeliveredIds;
 use super::hold::InboundMessage;
 use super::linger::Lingering;
-use super::rooms::{BroadcastBudget, Tally};
+use super::rooms::Tally;
 use super::{PeerKey, QueueKey, Rules, SessionKey, TrunkKey};
 
 /// [`Session::known_id`] of a session whose earlier ids are unknown.
@@ -98,7 +98,6 @@ pub(super) struct Session {
     pub(super) commands: usize,
     /// Broadcasts without all outcomes, by number.
     pub(super) broadcasts: BTreeMap<MessageNumber, Tally>,
-    pub(super) broadcast_budget: BroadcastBudget,
     /// Outcomes that are not written to its trunk yet. `None`: none.
     pub(super) outcomes: Option<OutcomeRun>,
     /// A newcomer that waits for its client id. `None`: none.
@@ -142,7 +141,6 @@ impl Session {
             recipients: BTreeMap::new(),
             commands: 0,
             broadcasts: BTreeMap::new(),
-            broadcast_budget: BroadcastBudget::default(),
             outcomes: None,
             contender: None,
             undelivered: 0,

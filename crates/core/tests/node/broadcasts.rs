@@ -80,7 +80,7 @@ const NAMES: [&str; 5] = ["b", "c", "d", "e", "f"];
 
 /// The refusal of a broadcast with this retry delay.
 fn too_fast(id: u64, retry_after_ms: u64) -> String {
-    let message = "your broadcasts reach more members per second than allowed: wait for `retry_after_ms`";
+    let message = "your requests reach more members per second than allowed: wait for `retry_after_ms`";
     format!(
         r#"{{"type":"error","code":"rate_limited","message":"{message}","id":{id},"room":"r","retry_after_ms":{retry_after_ms}}}"#
     )
@@ -119,6 +119,7 @@ fn broadcast_retransmitted_after_resume_is_not_refused() {
     stage.reliable = true;
     let token = token(&stage.attach("a", "n0")[0]);
     stage.join("a", "r");
+    stage.advance(6 * SECOND);
     stage.detach("c", DetachReason::Lost);
     [11, 12].into_iter().for_each(|id| stage.say("a", &numbered(id)));
     stage.advance(2 * SECOND);

@@ -19,6 +19,7 @@ mod outcomes;
 mod peers;
 mod reliable;
 mod reserved;
+mod room_rates;
 mod sessions;
 mod stage;
 mod time_of_day;

@@ -53,7 +53,8 @@ metrics! {
         room_commands: Counter = "signaling_room_commands_total",
             "Joins, leaves and requests for members, answered without an error";
         joins_refused: By<JoinLimit> = "signaling_refused_joins_total",
-            "Joins refused, by the limit: rooms of one client (rooms) or length of the waiting queue (waiting_queue)";
+            "Joins refused, by the limit: rooms of one client (rooms), length of the waiting queue (waiting_queue), \
+             new rooms of a client or token subject (new_rooms), or members reached by a client (fan_out)";
         broadcasts: Counter = "signaling_broadcasts_total",
             "Broadcasts sent to the members of their room, each counted once";
         rooms_owned: Gauge = "signaling_rooms_owned", "Rooms that this node owns (`--room-store mesh`)";
@@ -100,8 +101,11 @@ label! {
     pub(crate) enum SeatLabel = "status" { Member = "member", Waiting = "waiting" }
 }
 label! {
-    /// Limit that a refused join exceeds: rooms of one client, or length of the waiting queue.
-    pub(crate) enum JoinLimit = "limit" { Rooms = "rooms", WaitingQueue = "waiting_queue" }
+    /// Limit that a refused join exceeds: rooms of one client, length of the waiting queue, new
+    /// rooms of a client or subject, or members that a client reaches.
+    pub(crate) enum JoinLimit = "limit" {
+        Rooms = "rooms", WaitingQueue = "waiting_queue", NewRooms = "new_rooms", FanOut = "fan_out",
+    }
 }
 
 /// Code of an error that a client receives, as a label.
@@ -155,6 +159,8 @@ pub(super) fn publish(core: &NodeCore) {
     metrics.broadcasts.publish(counts.broadcasts);
     metrics.joins_refused.of(JoinLimit::Rooms).publish(counts.too_many_rooms);
     metrics.joins_refused.of(JoinLimit::WaitingQueue).publish(counts.full_queues);
+    metrics.joins_refused.of(JoinLimit::NewRooms).publish(counts.joins_over_new_rooms);
+    metrics.joins_refused.of(JoinLimit::FanOut).publish(counts.joins_over_fan_out);
     metrics.store_failures.publish(counts.failures);
     if let (Some(figures), Some(counts)) = (core.mesh_room_figures(), core.mesh_room_counts()) {
         metrics.rooms_owned.publish(figures.owned as u64);

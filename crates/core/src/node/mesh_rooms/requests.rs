@@ -236,7 +236,7 @@ impl NodeCore {
             }
             self.room_answered(now, task, Ok(result));
         } else if let Some(task) = mesh.requests.uncertain.get(&id).cloned() {
-            self.joined_late(&task, &result);
+            self.joined_late(now, &task, &result);
         }
     }
 

@@ -1,18 +1,19 @@
 //! Broadcasts: one message for each other member of a room. The sender receives one answer when all
 //! outcomes are known. `request`, `command` and `outcome` call it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::edge::whole_ms;
+use signaling_protocol::RoomName;
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::{ErrorCode, RoomName};
 use signaling_rooms::{Op, OpResult};
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
+use super::budget::BudgetKind;
 use super::command::Refusal;
+use super::limits::{OverBudget, rate_limited};
 use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
 
@@ -27,12 +28,6 @@ pub(in crate::node) struct Tally {
     left: usize,
     /// Members that received the message.
     delivered: u64,
-}
-
-/// Decision about a broadcast above the budget, with the time until the budget allows it.
-enum OverBudget {
-    Refuse(Duration),
-    Delay(Duration),
 }
 
 impl NodeCore {
@@ -53,33 +48,34 @@ impl NodeCore {
             return Ok(true);
         }
         let native = self.directory.get(key).filter(|session| !session.is_of_dialect());
-        let wait = native.and_then(|session| session.broadcast_budget.remaining_wait(now));
-        wait.map_or(Ok(false), |wait| Err(over_budget(wait)))
+        let of = native.map(|session| (BudgetKind::FanOut, session.client_id.as_str()));
+        let wait = of.and_then(|of| self.rooms.budgets.remaining_wait(now, of));
+        wait.map_or(Ok(false), |wait| Err(rate_limited(BudgetKind::FanOut, wait)))
     }
 
-    /// Returns `true` if a resumed session retransmits a broadcast that may have been accepted
-    /// before.
-    fn was_accepted(&mut self, key: SessionKey, number: MessageNumber) -> bool {
+    /// Returns `true` if a resumed session retransmits a broadcast or join that may have been
+    /// accepted before.
+    pub(in crate::node) fn was_accepted(&mut self, key: SessionKey, number: MessageNumber) -> bool {
         // Only a reliable client retransmits.
         let can_retransmit = |session: &&Session| session.resumed && session.known_id.is_some();
         let Some(session) = self.directory.get(key).filter(can_retransmit) else { return false };
         let Some(room_session) = self.rooms.sessions.get_mut(&session.id) else { return false };
-        room_session.accepted_broadcasts.is_retransmission(number, session.accepted_at_us)
+        room_session.accepted_requests.is_retransmission(number, session.accepted_at_us)
     }
 
     /// Checks the sender's budget for a broadcast to `members`. `None`: it may be sent now.
     fn check_budget(&mut self, now: Instant, command: &Command, members: u64) -> Option<OverBudget> {
         let CommandKind::Broadcast { may_be_accepted, .. } = command.kind else { return None };
         let rate = self.rooms.settings.broadcast_rate?;
-        let session = self.directory.get_mut(command.key)?;
-        let (is_of_dialect, socket_ended) = (session.is_of_dialect(), session.socket_ended);
+        let session = self.directory.get(command.key)?;
         // A delay does no harm to a broadcast that was accepted before.
-        if may_be_accepted && !is_of_dialect {
+        if may_be_accepted && !session.is_of_dialect() {
             return None;
         }
-        let wait = session.broadcast_budget.wait(now, rate, members)?;
-        // Nothing slows a client down that is gone, so its broadcasts do not wait.
-        Some(if is_of_dialect && !socket_ended { OverBudget::Delay(wait) } else { OverBudget::Refuse(wait) })
+        let of = (BudgetKind::FanOut, session.client_id.as_str());
+        let wait = self.rooms.budgets.wait(now, of, rate, members)?;
+        self.rooms.budgets.record_wait(now, of, wait);
+        Some(self.over_budget(command.key, BudgetKind::FanOut, wait))
     }
 
     /// Handles a page of members from the store: requests the next one, or sends the broadcast
@@ -105,7 +101,7 @@ impl NodeCore {
             self.hold_command(now, session, command);
         } else if is_first_page && let Some(over) = self.check_budget(now, command, result.count.saturating_sub(1)) {
             match over {
-                OverBudget::Refuse(wait) => self.finish(session, &[], Some(&over_budget(wait))),
+                OverBudget::Refuse(kind, wait) => self.finish(now, session, &[], Some(&rate_limited(kind, wait))),
                 OverBudget::Delay(wait) => self.delay_command(now, session, command, wait),
             }
         } else if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
@@ -118,7 +114,7 @@ impl NodeCore {
             } else {
                 self.fan_out(now, session);
                 self.command_done(command.key);
-                self.next_command(session);
+                self.next_command(now, session);
             }
         }
     }
@@ -133,7 +129,7 @@ impl NodeCore {
         copy.deadline = copy.deadline.after_wait(now);
         let Some(session) = self.directory.get_mut(key) else { return };
         if session.known_id.is_some() {
-            room_session.accepted_broadcasts.record(number, session.accepted_at_us);
+            room_session.accepted_requests.record(number, session.accepted_at_us);
         }
         if let Some(under_way) = session.broadcasts.get_mut(&number) {
             // The client retransmits the broadcast. Its outcome answers the latest frame.
@@ -144,11 +140,10 @@ impl NodeCore {
         members.sort_unstable();
         members.dedup();
         members.retain(|member| *member != session.client_id);
-        if let Some(rate) = self.rooms.settings.broadcast_rate {
-            session.broadcast_budget.pay(now, rate, members.len() as u64);
-        }
-        self.rooms.counts.broadcasts += 1;
         session.broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
+        let client = session.client_id.clone();
+        self.charge_fan_out(now, client.as_str(), members.len() as u64);
+        self.rooms.counts.broadcasts += 1;
         for member in members {
             if !self.take_custody(now, key, member.as_str(), copy.clone()) {
                 self.count_broadcast_outcome(key, number, false);
@@ -182,9 +177,4 @@ impl NodeCore {
         let ack = id.map(|id| ServerMessage::Ack { id, delivered }.to_json()).unwrap_or_default();
         self.reply(key, seq, DeliveryOutcome::Done, &ack);
     }
-}
-
-fn over_budget(wait: Duration) -> Refusal {
-    const MESSAGE: &str = "your broadcasts reach more members per second than allowed: wait for `retry_after_ms`";
-    Refusal { code: ErrorCode::RateLimited, message: MESSAGE, retry_after_ms: Some(whole_ms(wait)) }
 }

@@ -12,9 +12,11 @@ use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::super::{NodeCore, SessionKey};
+use super::budget::BudgetKind;
+use super::limits::{OverBudget, rate_limited};
 use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
 use super::task::{Purpose, RoomTask, Urgency};
-use super::{MAX_DATA_BYTES, messages};
+use super::{MAX_DATA_BYTES, Rooms, messages};
 
 /// Retry delay for a client when the store does not answer, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
@@ -28,11 +30,13 @@ const HOLD_INTERVAL: Duration = Duration::from_millis(200);
 /// Upper limit of the duration of one store call.
 const MAX_CALL_TIME: Duration = Duration::from_secs(10);
 
-/// A session's first command while its answer is held back or its broadcast delayed. Later commands
+/// A session's first command while its answer is held back or the command delayed. Later commands
 /// of the session wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeldCommand {
     command: (SessionKey, Seq),
+    /// `true` after a store call for it, which may have been carried out.
+    was_sent: bool,
     until: Instant,
     retry_at: Instant,
 }
@@ -70,7 +74,7 @@ const TOO_MUCH_DATA: Refusal =
 
 impl NodeCore {
     /// Queues a client's command. No effect if its session has ended.
-    pub(in crate::node) fn command(&mut self, command: Command) {
+    pub(in crate::node) fn command(&mut self, now: Instant, command: Command) {
         let Some(session) = self.directory.get_mut(command.key) else { return };
         session.commands += 1;
         let (id, client) = (session.id, session.client_id.clone());
@@ -83,19 +87,20 @@ impl NodeCore {
         let room_session = self.rooms.session(id, new);
         room_session.commands.push_back(command);
         if room_session.commands.len() == 1 {
-            self.next_command(id);
+            self.next_command(now, id);
         }
     }
 
-    /// Queues the store call of the first command. One that needs no call is answered at once.
-    pub(super) fn next_command(&mut self, session: SessionId) {
+    /// Queues the store call of the first command, or delays it. One that needs no call is answered
+    /// at once.
+    pub(super) fn next_command(&mut self, now: Instant, session: SessionId) {
         while let Some(room_session) = self.rooms.sessions.get_mut(&session)
             && let Some(command) = room_session.commands.front()
         {
             room_session.found.clear();
             let refused = match (&command.kind, command.room.clone()) {
                 (CommandKind::Signal { .. }, _) => self.ask_for_recipient(session),
-                (_, Some(room)) => self.ask_for_command(session, room),
+                (_, Some(room)) => self.ask_for_command(now, session, room),
                 (_, None) => {
                     // It waited behind earlier commands, and counts for its own socket alone.
                     let key = command.key;
@@ -114,8 +119,9 @@ impl NodeCore {
         self.remove_if_idle(session);
     }
 
-    /// Queues the store call of a session's first command, which is about this room.
-    fn ask_for_command(&mut self, session: SessionId, room: RoomName) -> Result<(), Refusal> {
+    /// Queues the store call of a session's first command, which is about this room. Delays the
+    /// command if its client must wait for its budget.
+    fn ask_for_command(&mut self, now: Instant, session: SessionId, room: RoomName) -> Result<(), Refusal> {
         let Some(room_session) = self.rooms.sessions.get(&session) else { return Err(NOT_IN_ROOM) };
         let Some(command) = room_session.commands.front() else { return Err(NOT_IN_ROOM) };
         let requester = room_session.requester(session, command.number, &self.settings.id);
@@ -123,7 +129,7 @@ impl NodeCore {
         let is_member = seat.is_some_and(LocalSeat::is_member);
         let mut capacity = None;
         let op = match &command.kind {
-            CommandKind::Join { data } => {
+            CommandKind::Join { data, .. } => {
                 let data_bytes = data.as_deref().map_or(0, str::len) + room_session.data_bytes_elsewhere(&room);
                 let granted = self.check_grant(command.key, &room)?;
                 capacity = granted.filter(|_| seat.is_none() && !is_reserved(room.as_str()));
@@ -144,12 +150,43 @@ impl NodeCore {
             CommandKind::Signal { .. } | CommandKind::LeaveAll => return Err(NOT_IN_ROOM),
         };
         let task = RoomTask::new(command.purpose(session), room.clone(), op);
+        let is_limited = match command.kind {
+            // A join that was carried out before must not fail now.
+            CommandKind::Join { may_be_done, .. } => {
+                let is_done = may_be_done && seat.is_some_and(|seat| seat.number() >= command.number.0);
+                !is_done && !self.rooms.was_sent(session, command)
+            }
+            CommandKind::Members { .. } => true,
+            _ => false,
+        };
+        if is_limited && let Some(over) = self.check_rates(now, command, seat.is_some()) {
+            let command = command.clone();
+            return match over {
+                OverBudget::Refuse(kind, wait) => {
+                    self.count_refused_join(&command.kind, kind);
+                    Err(rate_limited(kind, wait))
+                }
+                OverBudget::Delay(wait) => {
+                    self.delay_command(now, session, &command, wait);
+                    Ok(())
+                }
+            };
+        }
         if capacity.is_some() {
             let task = RoomTask::new(Purpose::Capacity, room, Op::SetCapacity { capacity });
             self.rooms.enqueue(Urgency::Urgent, task);
         }
         self.rooms.enqueue(Urgency::Urgent, task);
         Ok(())
+    }
+
+    fn count_refused_join(&mut self, command: &CommandKind, limit: BudgetKind) {
+        let counts = &mut self.rooms.counts;
+        match (command, limit) {
+            (CommandKind::Join { .. }, BudgetKind::FanOut) => counts.joins_over_fan_out += 1,
+            (CommandKind::Join { .. }, _) => counts.joins_over_new_rooms += 1,
+            _ => {}
+        }
     }
 
     /// Returns the capacity that a client's token sets for a room. Fails if the token does not let
@@ -183,7 +220,7 @@ impl NodeCore {
     pub(super) fn command_failed(&mut self, now: Instant, at: (SessionId, SessionKey, Seq)) {
         match self.first_command(at).map(|command| command.kind) {
             Some(CommandKind::Signal { to, .. }) => self.recipient_unconfirmed(now, at.0, &to),
-            Some(_) => self.finish(at.0, &[], Some(&STORE_UNAVAILABLE)),
+            Some(_) => self.finish(now, at.0, &[], Some(&STORE_UNAVAILABLE)),
             None => {}
         }
     }
@@ -219,7 +256,7 @@ impl NodeCore {
                     }
                 }
                 self.rooms.remove_seat(room, session);
-                self.finish(session, &[left(room)], None);
+                self.finish(now, session, &[left(room)], None);
             }
             CommandKind::Members { after: None } if self.may_miss_members(room, result) => {
                 self.hold_command(now, session, &command);
@@ -229,7 +266,9 @@ impl NodeCore {
                 if has_seat && after.is_none() && !result.more && self.attached_key(session) == Some(key) {
                     self.rooms.record_sent(room, session, result.stamp());
                 }
-                self.finish(session, &[messages::joined(room, result, after.as_ref())], None);
+                let answer = messages::joined(room, result, after.as_ref());
+                self.charge_answer(now, session, &answer);
+                self.finish(now, session, &[answer], None);
             }
             CommandKind::Broadcast { .. } => self.members_found(now, session, room, &command, result),
         }
@@ -244,7 +283,7 @@ impl NodeCore {
     }
 
     fn joined(&mut self, now: Instant, session: SessionId, room: &RoomName, command: &Command, result: &OpResult) {
-        let CommandKind::Join { data } = &command.kind else { return };
+        let CommandKind::Join { data, .. } = &command.kind else { return };
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let status = result.statuses.first().copied().unwrap_or(SeatStatus::Unknown);
         let (reply, sent_ahead) = match status {
@@ -264,8 +303,8 @@ impl NodeCore {
                 let is_full = max_waiting.is_some_and(|max| result.waiting >= u64::from(max));
                 self.rooms.counts.full_queues += u64::from(is_full);
                 return match is_full {
-                    true => self.finish(session, &[], Some(&QUEUE_FULL)),
-                    false => self.finish(session, &[left(room)], None),
+                    true => self.finish(now, session, &[], Some(&QUEUE_FULL)),
+                    false => self.finish(now, session, &[left(room)], None),
                 };
             }
         };
@@ -275,6 +314,9 @@ impl NodeCore {
         let (seat, confirmed_in) = (Seat { requester, status, data }, (result.incarnation, result.epoch));
         let seat = LocalSeat { seat, sent: at, confirmed_in, sent_ahead, is_over: false };
         room_session.seats.insert(room.clone(), seat);
+        if let Some(session) = self.directory.get(command.key).filter(|session| session.known_id.is_some()) {
+            room_session.accepted_requests.record(command.number, session.accepted_at_us);
+        }
         self.rooms.add_seat(room, session, status, at);
         self.rooms.record_epoch(room.as_str(), result.epoch);
         if !result.members.is_empty()
@@ -284,7 +326,10 @@ impl NodeCore {
             local.set_member_list(&result.members, result.more);
         }
         self.rooms.record_sent(room, session, at);
-        self.finish(session, reply.as_slice(), None);
+        if let Some(answer) = reply.as_ref().filter(|_| status.is_member()) {
+            self.charge_answer(now, session, answer);
+        }
+        self.finish(now, session, reply.as_slice(), None);
     }
 
     /// Holds an answer that may lack members and repeats the store call every 200 ms. After 2 s
@@ -292,17 +337,18 @@ impl NodeCore {
     pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: &Command) {
         let command = (command.key, command.seq);
         let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
-        let held = held.unwrap_or(HeldCommand { command, until: now + HOLD_TIMEOUT, retry_at: now });
+        let held = held.unwrap_or(HeldCommand { command, was_sent: true, until: now + HOLD_TIMEOUT, retry_at: now });
         if now >= held.until {
-            return self.finish(session, &[], Some(&STORE_UNAVAILABLE));
+            return self.finish(now, session, &[], Some(&STORE_UNAVAILABLE));
         }
-        self.rooms.held.insert(session, HeldCommand { retry_at: now + HOLD_INTERVAL, ..held });
+        self.rooms.held.insert(session, HeldCommand { was_sent: true, retry_at: now + HOLD_INTERVAL, ..held });
     }
 
     /// Holds a command for `wait`, and then begins it again.
     pub(super) fn delay_command(&mut self, now: Instant, session: SessionId, command: &Command, wait: Duration) {
         let (command, retry_at) = ((command.key, command.seq), now + wait);
-        self.rooms.held.insert(session, HeldCommand { command, until: retry_at + HOLD_TIMEOUT, retry_at });
+        let held = HeldCommand { command, was_sent: false, until: retry_at + HOLD_TIMEOUT, retry_at };
+        self.rooms.held.insert(session, held);
     }
 
     /// Repeats the due store calls for held answers.
@@ -315,7 +361,7 @@ impl NodeCore {
                 Some(held) => {
                     // Allows no further question before this one is answered.
                     held.retry_at = held.until + MAX_CALL_TIME;
-                    self.next_command(session);
+                    self.next_command(now, session);
                 }
                 None => drop(self.rooms.held.remove(&session)),
             }
@@ -323,9 +369,9 @@ impl NodeCore {
     }
 
     /// Answers a session's first command by `messages` and `ack`, or `error`, and starts the next.
-    pub(super) fn finish(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
+    pub(super) fn finish(&mut self, now: Instant, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         self.answer_first(session, messages, refused);
-        self.next_command(session);
+        self.next_command(now, session);
     }
 
     /// Answers the first command of a session with session state, messages, outcome, in this order.
@@ -381,6 +427,13 @@ impl NodeCore {
             session.commands = session.commands.saturating_sub(1);
         }
         self.remove_if_done(key);
+    }
+}
+
+impl Rooms {
+    /// Returns `true` if a store call for a session's first command was made before.
+    fn was_sent(&self, session: SessionId, command: &Command) -> bool {
+        self.held.get(&session).is_some_and(|held| held.was_sent && held.command == (command.key, command.seq))
     }
 }
 

@@ -115,7 +115,7 @@ impl NodeCore {
 
     /// Removes a session's seats and its socket's commands, since another node has the session now.
     /// Commands of earlier sockets are still answered here.
-    pub(in crate::node) fn release_seats(&mut self, (session, key): (SessionId, SessionKey)) {
+    pub(in crate::node) fn release_seats(&mut self, now: Instant, (session, key): (SessionId, SessionKey)) {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let first = room_session.first_command();
         room_session.commands.retain(|command| command.key != key);
@@ -127,7 +127,7 @@ impl NodeCore {
             self.rooms.drop_seat(session, &room, requester);
         }
         if has_next {
-            self.next_command(session);
+            self.next_command(now, session);
         }
         self.remove_if_idle(session);
     }
@@ -143,18 +143,12 @@ impl NodeCore {
     }
 
     /// Queues a command that gives up all seats of a session, unless a later socket has resumed it.
-    pub(in crate::node) fn queue_leave_all(&mut self, key: SessionKey) {
+    pub(in crate::node) fn queue_leave_all(&mut self, now: Instant, key: SessionKey) {
         let Some(session) = self.directory.get(key) else { return };
         let is_idle = self.rooms.sessions.get(&session.id).is_none_or(RoomSession::is_idle);
         if !is_idle && !self.is_resumed_elsewhere(key) {
-            self.command(Command {
-                key,
-                seq: Seq(0),
-                number: MessageNumber::NONE,
-                id: None,
-                room: None,
-                kind: CommandKind::LeaveAll,
-            });
+            let (seq, number, kind) = (Seq(0), MessageNumber::NONE, CommandKind::LeaveAll);
+            self.command(now, Command { key, seq, number, id: None, room: None, kind });
         }
     }
 

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | a session's seats, and its commands | `room_session` |
 //! | commands, one at a time for each session | `command` |
-//! | broadcasts and their budget | `broadcast`, `budget` |
+//! | broadcasts | `broadcast`, `accepted_requests` |
+//! | limits of new rooms and fan-out, and their budgets | `limits`, `budget` |
 //! | signals of clients that are confined to their rooms | `scope` |
 //! | rooms with a seat at this node | `local_room` |
 //! | changes and states sent to clients here and to other nodes | `changes` |
@@ -17,11 +18,13 @@
 //! | seats that move between nodes | `handoff` |
 //! | operations of the store | `task` |
 
+mod accepted_requests;
 mod broadcast;
 mod budget;
 mod changes;
 mod command;
 mod handoff;
+mod limits;
 mod local_room;
 mod messages;
 mod presence;
@@ -39,13 +42,13 @@ use signaling_rooms::{OpResult, SeatStatus, StoreError};
 use signaling_wire::SessionId;
 use signaling_wire::grant::SignalScope;
 
+use self::budget::Budgets;
 use self::command::HeldCommand;
 use self::local_room::LocalRoom;
 use self::room_session::RoomSession;
 use super::NodeCore;
 
 pub(super) use self::broadcast::Tally;
-pub(super) use self::budget::BroadcastBudget;
 pub(super) use self::messages::change_from_wire;
 pub(super) use self::room_session::{Command, CommandKind};
 pub use self::task::{RoomTask, Urgency};
@@ -70,9 +73,14 @@ pub struct RoomSettings {
     pub max_waiting: Option<u32>,
     /// Signal scope of clients whose tokens name none: any recipients, or members of their rooms.
     pub signal_scope: SignalScope,
-    /// Maximum members/s that one client's broadcasts reach, and at once. A further broadcast is
-    /// `rate_limited`; that of a dialect's client is delayed. `None`: no limit.
+    /// Maximum fan-out of one client per second, and at once: members that receive its broadcasts,
+    /// joins, leaves and new data, and 1 for each 64 bytes of its answers with members. Beyond it
+    /// its requests but leaves are `rate_limited`, or delayed for a dialect. `None`: no limit.
     pub broadcast_rate: Option<Rate>,
+    /// Maximum new rooms/s of a client, and 60 times as many at once. Clients with the same token
+    /// subject make 4 times as many together, and 200 times at once. Beyond it a join is
+    /// `rate_limited`, or delayed for a dialect. A grant's rate replaces it. `None`: no limit.
+    pub new_rooms: Option<u32>,
 }
 
 impl Default for RoomSettings {
@@ -87,6 +95,7 @@ impl Default for RoomSettings {
             max_waiting: None,
             signal_scope: SignalScope::default(),
             broadcast_rate: None,
+            new_rooms: None,
         }
     }
 }
@@ -114,8 +123,9 @@ pub(super) struct Rooms {
     probe_at: Instant,
     /// The room that was probed last.
     probed: Option<RoomName>,
-    /// Sessions whose first command waits for lost members or for the broadcast budget.
+    /// Sessions whose first command waits for lost members or for a budget.
     held: BTreeMap<SessionId, HeldCommand>,
+    budgets: Budgets,
     /// Time of the last sweep.
     swept_at: Instant,
     operator_answers: Vec<OperatorAnswer>,
@@ -145,6 +155,10 @@ pub struct RoomCounts {
     /// Joins refused because the room and its waiting queue were full. In a dialect's room with a
     /// capacity every join without a seat counts.
     pub full_queues: u64,
+    /// Joins refused because their client, or its token's subject, made too many new rooms.
+    pub joins_over_new_rooms: u64,
+    /// Joins refused because their client reached too many members.
+    pub joins_over_fan_out: u64,
 }
 
 /// Current number of rooms and seats at this node, for metrics.
@@ -174,6 +188,7 @@ impl Rooms {
             probe_at: start,
             probed: None,
             held: BTreeMap::new(),
+            budgets: Budgets::default(),
             swept_at: start,
             operator_answers: Vec::new(),
             drops: 0,

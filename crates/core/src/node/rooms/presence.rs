@@ -188,6 +188,7 @@ impl NodeCore {
         self.drop_ended_sessions(now);
         self.process_active_rooms(now);
         self.retry_held(now);
+        self.rooms.budgets.sweep(now);
         if self.mesh_rooms.is_some() {
             return;
         }

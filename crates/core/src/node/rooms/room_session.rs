@@ -10,7 +10,7 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::super::SessionKey;
 use super::super::outbound::OutboundMessage;
-use super::budget::AcceptedBroadcasts;
+use super::accepted_requests::AcceptedRequests;
 use super::task::Purpose;
 
 /// [`LocalSeat::sent`] of a client that must get the whole state of the room.
@@ -96,6 +96,8 @@ pub(in crate::node) enum CommandKind {
     Join {
         /// JSON for the other members. `None`: unchanged, or none.
         data: Option<Box<str>>,
+        /// `true` if a node may have carried it out before.
+        may_be_done: bool,
     },
     Leave,
     /// Asks for one page of the room's members.
@@ -164,8 +166,8 @@ pub(super) struct RoomSession {
     pub(super) commands: VecDeque<Command>,
     /// Recipients of the broadcast that is the first command, from the pages read so far.
     pub(super) found: Vec<ClientId>,
-    /// Broadcasts of a reliable client that it may retransmit.
-    pub(super) accepted_broadcasts: AcceptedBroadcasts,
+    /// Broadcasts and joins of a reliable client that it may retransmit.
+    pub(super) accepted_requests: AcceptedRequests,
     /// Time at which its socket was lost. `None`: the socket is here, or was at the last check.
     pub(super) socket_lost_at: Option<Instant>,
     /// Time from which it waits for the check for its end. `None`: no check is queued, since its
@@ -182,7 +184,7 @@ impl RoomSession {
             seats: BTreeMap::new(),
             commands: VecDeque::new(),
             found: Vec::new(),
-            accepted_broadcasts: AcceptedBroadcasts::default(),
+            accepted_requests: AcceptedRequests::default(),
             socket_lost_at: None,
             checked_from: None,
         }
@@ -191,7 +193,7 @@ impl RoomSession {
     /// Creates a session from another node, without its seats. The other node may have accepted
     /// broadcasts of it.
     pub(super) fn from_other_node(client: ClientId, attachment: (u64, u64)) -> Self {
-        Self { accepted_broadcasts: AcceptedBroadcasts::from_other_node(), ..Self::new(client, attachment) }
+        Self { accepted_requests: AcceptedRequests::from_other_node(), ..Self::new(client, attachment) }
     }
 
     /// Returns `true` if a command is pending.

@@ -48,7 +48,7 @@ impl NodeCore {
         }
         let OutboundMessage { seq, number, id, .. } = sent;
         let kind = CommandKind::Signal { to: recipient, message: sent };
-        self.command(Command { key, seq, number, id, room: None, kind });
+        self.command(now, Command { key, seq, number, id, room: None, kind });
     }
 
     /// Queues the lookup of the first recipient in the sender's next room. Fails if none is left.
@@ -86,16 +86,16 @@ impl NodeCore {
         if is_member {
             self.send_known(now, session);
         }
-        self.next_command(session);
+        self.next_command(now, session);
     }
 
     /// Decides about the first command's recipient by earlier answers, as the store cannot answer.
     pub(super) fn recipient_unconfirmed(&mut self, now: Instant, session: SessionId, to: &ClientId) {
         if !self.rooms.share_a_room(session, to, |_| true) {
-            return self.finish(session, &[], Some(&STORE_UNAVAILABLE));
+            return self.finish(now, session, &[], Some(&STORE_UNAVAILABLE));
         }
         self.send_known(now, session);
-        self.next_command(session);
+        self.next_command(now, session);
     }
 
     /// Sends the first signals of the queue whose recipients share a room by answers of any age.

@@ -142,6 +142,7 @@ impl NodeCore {
         }
         let Ok(result) = answer else { return self.store_failed(now, &room, &purpose, op) };
         self.notify_peers(&room, &result);
+        self.charge(now, &purpose, (&room, &op), &result);
         let is_lost = !matches!(purpose, Purpose::State) && self.detect_loss(now, &room, &purpose, result.stamp());
         let is_valid = match (&purpose, &op) {
             (Purpose::Seats { sent, .. }, Op::Refresh { seats }) => {
@@ -179,7 +180,8 @@ impl NodeCore {
     /// Handles a further result of a join, which was answered before or failed after 2 s. A seat by
     /// it expires, unless the session has the seat here or claims it again. No effect for other
     /// tasks, or with a store.
-    pub(in crate::node) fn joined_late(&mut self, task: &RoomTask, result: &OpResult) {
+    pub(in crate::node) fn joined_late(&mut self, now: Instant, task: &RoomTask, result: &OpResult) {
+        self.charge(now, &task.purpose, (&task.request.room, &task.request.op), result);
         let has_seat = result.statuses.first().is_some_and(|status| status.is_present());
         if let (Purpose::Command { session, .. }, Op::Join { requester, .. }) = (&task.purpose, &task.request.op)
             && has_seat
