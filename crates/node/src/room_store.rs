@@ -63,23 +63,7 @@ impl RoomConfig {
         let claimed = self.store == RoomLocation::Mesh;
         Rules { capacity: self.capacity, max_waiting: Some(MAX_WAITING_CLIENTS), stale, claimed, ..Rules::default() }
     }
-
-    /// Returns the maximum times until other members receive that a client has left. The first
-    /// counts from the crash of its balancer, the second from that of balancer and node; without a
-    /// store, from the time when the view drops the node. `resume`: the resume time.
-    pub fn departure_bounds(&self, resume: Duration) -> (Duration, Duration) {
-        if self.store == RoomLocation::Mesh {
-            return (self.seat_grace + SLACK, self.rules().stale + SLACK);
-        }
-        // The store checks an expired seat only at the next refresh or other access to the room.
-        let delay = if self.seat_grace > resume { self.presence_refresh } else { Duration::ZERO };
-        let with_node = self.rules().stale + self.presence_refresh;
-        (self.seat_grace + delay + SLACK, with_node + SLACK)
-    }
 }
-
-/// Time for checks, the store's answer and the notification of members.
-const SLACK: Duration = Duration::from_secs(2);
 
 impl FromStr for RoomLocation {
     type Err = String;
@@ -234,22 +218,5 @@ mod tests {
             let why = with(url, content).unwrap_err();
             assert!(why.contains(part) && !why.contains("secret"), "{why}");
         }
-    }
-
-    #[test]
-    fn bounds_follow_from_the_settings() {
-        let config = RoomConfig {
-            store: RoomLocation::Redis("redis://h".into()),
-            prefix: KeyPrefix::default(),
-            capacity: None,
-            broadcast_rate: None,
-            seat_grace: Duration::from_secs(30),
-            presence_refresh: Duration::from_secs(20),
-        };
-        let seconds = |seconds| Duration::from_secs(seconds);
-        assert_eq!(config.departure_bounds(seconds(30)), (seconds(32), seconds(67)));
-        assert_eq!(config.departure_bounds(seconds(5)), (seconds(52), seconds(67)));
-        let mesh = RoomConfig { store: RoomLocation::Mesh, ..config };
-        assert_eq!(mesh.departure_bounds(seconds(5)), (seconds(32), seconds(47)));
     }
 }

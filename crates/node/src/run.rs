@@ -61,15 +61,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         open_files,
         "node starts"
     );
-    let (with_balancer, with_node) = config.rooms.departure_bounds(config.resume);
-    info!(
-        store = %config.rooms.store,
-        capacity = config.rooms.capacity,
-        balancer_s = with_balancer.as_secs_f64(),
-        balancer_and_node_s = with_node.as_secs_f64(),
-        counted_from = if config.rooms.rules().claimed { "view" } else { "crash" },
-        "room seats expire after a crash"
-    );
     info!(max_mib = config.absent_bytes().div_ceil(1024 * 1024), "memory bound for absent clients, see --hold-bytes");
 
     let direct =
