@@ -239,7 +239,7 @@ impl World {
         if let Some(number) = node.core.take_acknowledgement(self.agenda.instant(), peer)
             && let Some(&id) = node.inbound_lanes.get(&peer)
         {
-            self.send_acknowledgement(id, number);
+            self.acknowledge_up_to(id, number);
         }
     }
 
@@ -247,9 +247,23 @@ impl World {
     pub(crate) fn acknowledge_all(&mut self, index: usize) {
         for (peer, number) in self.nodes[index].core.take_acknowledgements(self.agenda.instant()) {
             if let Some(&id) = self.nodes[index].inbound_lanes.get(&peer) {
-                self.send_acknowledgement(id, number);
+                self.acknowledge_up_to(id, number);
             }
         }
+    }
+
+    /// Sends an acknowledgement, and checks that those of two processes never fall: batches would
+    /// be executed again.
+    fn acknowledge_up_to(&mut self, id: ExchangeId, number: BatchNumber) {
+        let Exchange { from, to, sides: [Side { process: sender, .. }, Side { process: receiver, .. }], .. } =
+            self.exchanges[id];
+        let last = self.executed.entry((sender, receiver)).or_default();
+        if number < *last {
+            let what = format!("n{to} forgot batches {} to {} of n{from}", number.0 + 1, last.0);
+            self.ledger.broken("batches executed once", what);
+        }
+        *last = number;
+        self.send_acknowledgement(id, number);
     }
 
     fn send_acknowledgement(&mut self, id: ExchangeId, acknowledged: BatchNumber) {

@@ -57,6 +57,8 @@ pub enum Mutant {
     Incarnation,
     /// All batches have the same number.
     BatchNumbers,
+    /// Nodes forget a peer as soon as it leaves the view.
+    LaneMemory,
     /// The next exchange of a lane does not send unacknowledged batches again.
     LaneWindow,
     /// Batches are acknowledged before they are executed.
@@ -141,6 +143,7 @@ impl Mutant {
             Self::NodeRetransmissions => {
                 (rules.retransmit_after, rules.retransmit_held_after) = (NEVER, NEVER);
             }
+            Self::LaneMemory => rules.peer_memory = Duration::ZERO,
             Self::HoldLimit => rules.max_for_absent = usize::MAX,
             _ => {}
         }

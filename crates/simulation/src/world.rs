@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use signaling_core::View;
 use signaling_core::{edge, node};
-use signaling_wire::Incarnation;
+use signaling_wire::{BatchNumber, Incarnation};
 
 use crate::agenda::{Agenda, Micros, SECOND, micros};
 use crate::clients::{Client, Socket};
@@ -100,6 +100,8 @@ pub(crate) struct World {
     /// Number of active faults that silence discovery.
     pub(crate) silences: usize,
     pub(crate) trouble: Trouble,
+    /// Number of the last executed batch, by its sender's and recipient's processes.
+    pub(crate) executed: BTreeMap<(Process, Process), BatchNumber>,
     /// Highest number of a batch of any node.
     pub(crate) sent_batches: u64,
     pub(crate) edge_settings: edge::Settings,

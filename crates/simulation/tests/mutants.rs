@@ -55,6 +55,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let one_crash = || Size { faults: 1, messages: 0, kinds: vec![FaultKind::Crash], ..mesh_rooms() };
     let parted_kinds = vec![FaultKind::Flap, FaultKind::PauseNode, FaultKind::CutNodes];
     let parted_rooms = || Size { faults: 4, kinds: parted_kinds, ..mesh_rooms() };
+    let paused_flaps = || Size { faults: 12, kinds: vec![FaultKind::PauseNode, FaultKind::Flap], ..all() };
     match mutant {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats => (rooms(), Promise(91)),
@@ -84,6 +85,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Takeover => (crowd(), Promise(45)),
         Mutant::LateOutcomes => (hasty(), Promise(23)),
         Mutant::ProcessPause => (all(), Promise(54)),
+        Mutant::LaneMemory => (paused_flaps(), Promise(0)),
         Mutant::Detour | Mutant::Suspects => (cuts(), Promise(9)),
         Mutant::BatchNumbers | Mutant::EdgeRetransmissions | Mutant::RetransmitBuffer => (all(), Promise(0)),
         Mutant::Written => (all(), Promise(4)),

@@ -4,6 +4,7 @@
 //! lanes' exchanges and takes their frames here. `view` has its reports of openings,
 //! acknowledgements and failures.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -57,6 +58,19 @@ impl Peer {
     }
 }
 
+/// Maximum remembered peers that left the view. Beyond it the first one is forgotten.
+const MAX_FORMER: usize = 1_000;
+
+/// A peer that left the view. If it returns, it sends its window again.
+#[derive(Debug)]
+struct FormerPeer {
+    id: NodeId,
+    /// Time at which it is forgotten.
+    until: Instant,
+    inbound: InboundLane,
+    incarnation: Option<Incarnation>,
+}
+
 /// All peer nodes, and this node's own rank.
 pub(super) struct Peers {
     id: NodeId,
@@ -72,6 +86,8 @@ pub(super) struct Peers {
     peers: SlotMap<PeerKey, Peer>,
     /// The names come from servers with the mesh secret, so a fast hash is safe.
     by_id: FxHashMap<NodeId, PeerKey>,
+    /// Peers that left the view, in order of time.
+    former: VecDeque<FormerPeer>,
     /// Suspects in the ranking.
     suspects: usize,
     /// Numbers of the last batch and exchange in any lane: a peer that returns to the view gets no
@@ -96,6 +112,7 @@ impl Peers {
             by_rank: Vec::new(),
             peers: SlotMap::with_key(),
             by_id: FxHashMap::default(),
+            former: VecDeque::new(),
             suspects: 0,
             batches: BatchNumber::default(),
             exchanges: ExchangeNumber::default(),
@@ -114,12 +131,23 @@ impl Peers {
         self.dropped
     }
 
-    /// Replaces the view. Peers outside of it are dropped, unless their lane to here is open.
+    /// Replaces the view. Peers outside of it are dropped, unless their lane to here is open. At
+    /// most 1,000 are remembered for [`Rules::peer_memory`].
     pub(super) fn set_view(&mut self, now: Instant, view: Arc<View>) {
         self.view = view;
-        let Self { view, peers, by_id, .. } = self;
-        peers.retain(|_, peer| view.get(peer.id.as_str()).is_some() || peer.inbound.is_open());
+        let Self { view, peers, by_id, former, rules, .. } = self;
+        peers.retain(|_, peer| {
+            let stays = view.get(peer.id.as_str()).is_some() || peer.inbound.is_open();
+            if !stays && peer.incarnation.is_some() {
+                let (id, inbound) = (peer.id.clone(), std::mem::take(&mut peer.inbound));
+                let (until, incarnation) = (now + rules.peer_memory, peer.incarnation);
+                former.push_back(FormerPeer { id, until, inbound, incarnation });
+            }
+            stays
+        });
         by_id.retain(|_, key| peers.contains_key(*key));
+        former.drain(..former.len().saturating_sub(MAX_FORMER));
+        former.retain(|peer| peer.until > now);
         let view = Arc::clone(&self.view);
         for id in view.members().iter().map(|member| &member.id) {
             if *id != self.id {
@@ -158,7 +186,12 @@ impl Peers {
         if let Some(peer) = self.by_id.get(id) {
             return *peer;
         }
-        let key = self.peers.insert(Peer::new(now, id.clone()));
+        let mut peer = Peer::new(now, id.clone());
+        let former = self.former.iter().position(|former| former.id == *id);
+        if let Some(former) = former.and_then(|at| self.former.remove(at)).filter(|former| former.until > now) {
+            (peer.inbound, peer.incarnation) = (former.inbound, former.incarnation);
+        }
+        let key = self.peers.insert(peer);
         self.by_id.insert(id.clone(), key);
         key
     }

@@ -40,6 +40,9 @@ pub struct Rules {
     pub located_every: Duration,
     /// Silence after which a peer of the view is suspect, and other nodes stand in for it.
     pub suspect_after: Duration,
+    /// Time in which a peer that left the view is remembered: its incarnation, and the last batch
+    /// and exchange of its lane to here.
+    pub peer_memory: Duration,
     /// Lingering sessions of a node at which no further one lingers, except one that a peer
     /// requests for a resume. The default takes 51 MB. 0: only requested ones linger.
     pub max_lingering: usize,
@@ -68,6 +71,7 @@ impl Default for Rules {
             located_for: Duration::from_secs(30),
             located_every: Duration::from_secs(10),
             suspect_after: signaling_wire::limits::SUSPECT_AFTER,
+            peer_memory: Duration::from_secs(60),
             max_lingering: 100_000,
             numbers_ahead: 128 * 1024,
             max_unconfirmed: 1024,

@@ -12,7 +12,8 @@ use crate::View;
 
 impl NodeCore {
     /// Routes by `view` from now on. Draining members own nothing, unless all members drain. Peers
-    /// outside of it are forgotten, unless their lane to here is open.
+    /// outside of it are dropped, unless their lane to here is open. For 60 s a peer that returns
+    /// is known by its incarnation and its last batch and exchange.
     pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
         self.peers.set_view(now, view);
         // The view names the owners of clients that were handed off from here.

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use signaling_core::node::{BatchError, Rules};
 use signaling_wire::forward::{self, Item};
-use signaling_wire::lane::LENGTH_BYTES;
+use signaling_wire::lane::{LENGTH_BYTES, Opening};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, ToNode};
-use signaling_wire::{BatchNumber, DownSeq};
+use signaling_wire::{BatchNumber, DownSeq, ExchangeNumber, Incarnation};
 
 use crate::node::{HOLD, Node, SECOND, client_of, clients_of, newcomer, read};
 
@@ -123,6 +123,46 @@ fn batch_of_an_earlier_exchange_is_not_executed() {
     assert!(holder.core.batch(holder.now, later, &frame[LENGTH_BYTES..]).is_ok());
     holder.core.on_process_pause(holder.now);
     assert!(matches!(holder.core.batch(holder.now, later, &frame[LENGTH_BYTES..]), Err(BatchError::Over)));
+}
+
+#[test]
+fn batch_of_a_peer_that_left_and_returned_runs_once() {
+    let ((mut sender, senders), mut holder) = (Node::among(&["a", "b"]), Node::new("b"));
+    holder.set_view(&["a", "b"]);
+    let recipients = holder.core.trunk_up();
+    sender.attach(senders, 0, "alice", 0);
+    let bob = client_of("b", &["a", "b"]);
+    holder.attach(recipients, 0, &bob, 0);
+    sender.up(senders, 0, 1, &bob, 0);
+    let peer = sender.core.peers().next().unwrap().0;
+    for (downs, away) in [(vec![1], Duration::ZERO), (vec![], 59 * SECOND), (vec![2], 60 * SECOND)] {
+        holder.set_view(&["b"]);
+        holder.now += away;
+        holder.set_view(&["a", "b"]);
+        let (exchange, inbound) = sender.opens_lane_to(&mut holder);
+        let frame = sender.core.take_lane_frame(sender.now, peer, exchange).unwrap();
+        holder.core.batch(holder.now, inbound, &frame[LENGTH_BYTES..]).unwrap();
+        assert_eq!(holder.take_output(recipients).downs, downs, "after {away:?}");
+        holder.send_frame(recipients, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
+        holder.core.inbound_lane_ended(inbound);
+    }
+}
+
+#[test]
+fn node_remembers_1000_peers_that_left() {
+    let mut node = Node::new("b");
+    let opens = |node: &mut Node, number: usize| {
+        let (incarnation, exchange) = (Incarnation([1; 8]), ExchangeNumber(1));
+        let opening = Opening { sender: format!("a{number}"), address: None, incarnation, exchange };
+        node.core.accept_lane(node.now, &opening).unwrap()
+    };
+    for number in 0..=1_000 {
+        let inbound = opens(&mut node, number).unwrap();
+        node.core.inbound_lane_ended(inbound);
+        node.set_view(&["b"]);
+    }
+    assert!(opens(&mut node, 1).is_none(), "its exchange is known");
+    assert!(opens(&mut node, 0).is_some(), "it is forgotten");
 }
 
 /// Returns the time in which a node redirects one message to each recipient of a suspect owner.
