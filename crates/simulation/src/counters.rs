@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use clap::ValueEnum as _;
-
 use crate::plan::FaultKind;
 
 /// Events of custody and rooms that many seeds together must contain, besides each fault.
@@ -68,10 +66,10 @@ impl Counters {
         other.0.iter().for_each(|(what, count)| self.add(what.clone(), *count));
     }
 
-    /// Returns the events that many seeds must contain and that never happened: each kind of fault,
+    /// Returns the events that many seeds must contain and that never happened: each usual fault,
     /// and required events of custody and rooms.
     pub fn missing(&self) -> Vec<String> {
-        let faults = FaultKind::value_variants().iter().map(|kind| kind.name());
+        let faults = FaultKind::usual().map(FaultKind::name);
         let demanded = faults.chain(DEMANDED.iter().map(|what| (*what).to_owned()));
         demanded.filter(|what| self.get(what) == 0).collect()
     }

@@ -25,6 +25,8 @@ pub(crate) enum Undo {
     ReplaceEdge(usize),
     /// End the pause of the server.
     Resume(Host),
+    /// End the pause of the server, which did not detect it.
+    ResumeUnaware(Host),
     /// Let packets pass between these servers.
     Mend(Vec<(Host, Host)>),
     /// Add the node to discovery.
@@ -62,6 +64,7 @@ impl World {
             FaultKind::Flap => self.flap(),
             FaultKind::DrainEdge => self.drain_edge(fault.lasts),
             FaultKind::Silence => self.silence(),
+            FaultKind::ShortPause => self.short_pause(),
         };
         let Some(undo) = undo else { return };
         self.trace.line(|| format!("FAULT {} begins: {undo:?}", fault.kind.name()));
@@ -89,6 +92,7 @@ impl World {
             Undo::RestartEdge(edge) => self.restart_edge(edge),
             Undo::ReplaceEdge(edge) => self.replace_edge(edge),
             Undo::Resume(host) => self.resume(host),
+            Undo::ResumeUnaware(host) => self.resume_unaware(host),
             Undo::Mend(cuts) => self.cut.retain(|cut| !cuts.contains(cut)),
             Undo::Show(node) => {
                 if self.nodes[node].server.alive && !self.truth.contains_key(&node) {
@@ -240,6 +244,21 @@ impl World {
             self.carry_out(host, input);
         }
         timers.into_iter().for_each(|input| self.carry_out(host, input));
+    }
+
+    fn short_pause(&mut self) -> Option<Undo> {
+        let host = Host::Node(self.candidate()?);
+        self.pause(host)?;
+        Some(Undo::ResumeUnaware(host))
+    }
+
+    /// Resumes a server that did not detect its pause: first its timers, then the received inputs.
+    fn resume_unaware(&mut self, host: Host) {
+        let Some(Pause { since, backlog }) = self.server_mut(host).pause.take() else { return };
+        // Shells read a trunk before they check its silence.
+        self.discount_pause(host, self.agenda.now() - since);
+        let (timers, arrived): (Vec<_>, Vec<_>) = backlog.into_iter().partition(|input| input.kind == Kind::Timer);
+        timers.into_iter().chain(arrived).for_each(|input| self.carry_out(host, input));
     }
 
     fn cut_trunk(&mut self) -> Option<Undo> {

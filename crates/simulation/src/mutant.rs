@@ -49,6 +49,8 @@ pub enum Mutant {
     LateOutcomes,
     /// A server does not react to a long process pause.
     ProcessPause,
+    /// A short process pause counts as silence of peers.
+    ShortPauses,
     /// A stand-in sends no detour copies of the messages that it holds.
     Detour,
     /// Nodes never suspect other nodes.
@@ -143,6 +145,7 @@ impl Mutant {
             Self::NodeRetransmissions => {
                 (rules.retransmit_after, rules.retransmit_held_after) = (NEVER, NEVER);
             }
+            Self::ShortPauses => rules.max_sweep_interval = NEVER,
             Self::LaneMemory => rules.peer_memory = Duration::ZERO,
             Self::HoldLimit => rules.max_for_absent = usize::MAX,
             _ => {}

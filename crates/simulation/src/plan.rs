@@ -28,7 +28,7 @@ pub struct Size {
     /// Maximum number of faults; one that finds no target does not occur.
     #[arg(long, default_value_t = 5)]
     pub faults: usize,
-    /// Kinds of faults; all kinds by default.
+    /// Kinds of faults; by default all except short-pause.
     #[arg(long, value_name = "KIND,...", value_delimiter = ',', action = ArgAction::Set)]
     pub kinds: Vec<FaultKind>,
     /// Percentage of messages with a TTL of 1 s to 8 s.
@@ -54,9 +54,9 @@ pub struct Size {
 }
 
 impl Size {
-    /// Returns the kinds of faults that may happen; all if none are named.
-    pub(crate) fn kinds(&self) -> &[FaultKind] {
-        if self.kinds.is_empty() { FaultKind::value_variants() } else { &self.kinds }
+    /// Returns the kinds of faults that may happen: the usual ones if none are named.
+    pub(crate) fn kinds(&self) -> Vec<FaultKind> {
+        if self.kinds.is_empty() { FaultKind::usual().collect() } else { self.kinds.clone() }
     }
 }
 
@@ -101,9 +101,17 @@ pub enum FaultKind {
     DrainEdge,
     /// Discovery sends no view to any server. A node restarts meanwhile and has none.
     Silence,
+    /// A node's process is paused for 1.2 s to 1.99 s, which it does not detect. On resume its
+    /// timers run before its inputs.
+    ShortPause,
 }
 
 impl FaultKind {
+    /// Returns the kinds that happen if none are named. Without the others a seed keeps its run.
+    pub(crate) fn usual() -> impl Iterator<Item = Self> {
+        Self::value_variants().iter().copied().filter(|kind| *kind != Self::ShortPause)
+    }
+
     /// Returns its name in flags, logs and counters.
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
@@ -185,10 +193,13 @@ impl Plan {
         }
         plan.sendings(rng, size);
         for _ in 0..size.faults {
-            let Some(kind) = rng.pick(size.kinds()) else { continue };
+            let Some(kind) = rng.pick(&size.kinds()) else { continue };
             let at = rng.within(FAULTS_FROM, FAULTS_UNTIL);
-            let least = if kind == FaultKind::Silence { SILENCE_LASTS } else { 0 };
-            let lasts = least + rng.within(300 * MS, MAX_FAULT);
+            let lasts = match kind {
+                FaultKind::Silence => SILENCE_LASTS + rng.within(300 * MS, MAX_FAULT),
+                FaultKind::ShortPause => rng.within(1_200 * MS, 1_990 * MS),
+                _ => rng.within(300 * MS, MAX_FAULT),
+            };
             plan.faults.push(Fault { kind, at, lasts });
         }
         plan

@@ -253,6 +253,17 @@ impl World {
         true
     }
 
+    /// Discounts a pause of a server from the silence of the other ends of its trunks.
+    pub(crate) fn discount_pause(&mut self, host: Host, pause: Micros) {
+        for conn in &mut self.conns {
+            for end in [End::Edge, End::Node] {
+                if conn.host(end) == host {
+                    conn.side(end).heard += pause;
+                }
+            }
+        }
+    }
+
     /// Pings after 500 ms without output, and closes this end after 2 s without input. Called from
     /// each end's sweep.
     pub(crate) fn keep_alive(&mut self, id: ConnId, end: End) {

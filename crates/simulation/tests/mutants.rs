@@ -55,6 +55,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let one_crash = || Size { faults: 1, messages: 0, kinds: vec![FaultKind::Crash], ..mesh_rooms() };
     let parted_kinds = vec![FaultKind::Flap, FaultKind::PauseNode, FaultKind::CutNodes];
     let parted_rooms = || Size { faults: 4, kinds: parted_kinds, ..mesh_rooms() };
+    let short_pauses = || Size { faults: 4, kinds: vec![FaultKind::ShortPause], ..mesh_rooms() };
     let paused_flaps = || Size { faults: 12, kinds: vec![FaultKind::PauseNode, FaultKind::Flap], ..all() };
     match mutant {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
@@ -74,7 +75,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::RoomReports => (lost_rooms(), Promise(988)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 300)),
         Mutant::RemainingTtl | Mutant::OneByOne => (all(), Promise(2)),
-        Mutant::Incarnation => (all(), Promise(21)),
+        Mutant::Incarnation => (all(), Promise(20)),
         Mutant::NodeRetransmissions => (all(), Promise(16)),
         Mutant::ReceivedTracker => (all(), Promise(11)),
         Mutant::LaneWindow => (lanes(), More("edges: duplicates dropped", 300)),
@@ -85,6 +86,8 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Takeover => (crowd(), Promise(45)),
         Mutant::LateOutcomes => (hasty(), Promise(23)),
         Mutant::ProcessPause => (all(), Promise(54)),
+        // The paused node suspects its backups, and others get copies of its rooms.
+        Mutant::ShortPauses => (short_pauses(), More("rooms: copies sent", 150)),
         Mutant::LaneMemory => (paused_flaps(), Promise(0)),
         Mutant::Detour | Mutant::Suspects => (cuts(), Promise(9)),
         Mutant::BatchNumbers | Mutant::EdgeRetransmissions | Mutant::RetransmitBuffer => (all(), Promise(0)),

@@ -100,7 +100,7 @@ impl QueuedOutcome {
 #[derive(Debug)]
 struct SentBatch {
     number: BatchNumber,
-    /// Time at which it was first sent.
+    /// Time at which it was first sent, later by pauses of this process.
     since: Instant,
     bytes: usize,
     envelopes: Vec<QueuedEnvelope>,
@@ -204,6 +204,14 @@ impl Lane {
         if matches!(self.exchange, Exchange::Open { .. }) {
             self.exchange = Exchange::Cut { since: now };
         }
+    }
+
+    /// Discounts a pause of this process from the peer's silence.
+    pub(super) fn discount(&mut self, now: Instant, pause: Duration) {
+        let (Exchange::None { since } | Exchange::Cut { since } | Exchange::Open { progress: since }) =
+            &mut self.exchange;
+        let batches = self.window.iter_mut().map(|batch| &mut batch.since);
+        batches.chain([since]).for_each(|since| *since = now.min(*since + pause));
     }
 
     /// Cuts an open exchange that has made no progress for 2 s. Returns `true` if it cut one.

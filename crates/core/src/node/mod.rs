@@ -213,6 +213,10 @@ pub struct NodeCore {
     ice: IceServers,
     scratch: Vec<u8>,
     counts: Counts,
+    /// Time of the last sweep. `None`: there was none.
+    swept_at: Option<Instant>,
+    /// `true` if the last sweep came late and left its work.
+    was_sweep_late: bool,
 }
 
 impl NodeCore {
@@ -229,6 +233,8 @@ impl NodeCore {
             ice: IceServers::default(),
             scratch: Vec::new(),
             counts: Counts::default(),
+            swept_at: None,
+            was_sweep_late: false,
             other_secrets: Vec::new(),
             settings,
         }

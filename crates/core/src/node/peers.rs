@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use signaling_protocol::NodeId;
@@ -31,7 +31,8 @@ struct Peer {
     /// Its address by its own view. `None` if it has not opened a lane with one.
     announced: Option<Box<str>>,
     trust: FailureDetector,
-    /// Time of its last answer or acknowledgement. At first that of its creation.
+    /// Time of its last answer or acknowledgement, later by pauses of this process. At first that
+    /// of its creation.
     last_answer: Instant,
     incarnation: Option<Incarnation>,
     /// `true` if the peer is in [`Peers::woken`].
@@ -294,6 +295,14 @@ impl Peers {
             self.count_suspects();
         }
         changed
+    }
+
+    /// Discounts a pause of this process from the silence of all peers.
+    pub(super) fn discount(&mut self, now: Instant, pause: Duration) {
+        for peer in self.peers.values_mut() {
+            peer.last_answer = now.min(peer.last_answer + pause);
+            peer.lane.discount(now, pause);
+        }
     }
 
     /// Restarts all silence timers after a process pause, and ends all exchanges: unread batches

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use signaling_protocol::limits;
 
+use super::IDLE_SWEEP_INTERVAL;
+
 /// Times and limits of custody. The defaults depend on each other; others are for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
@@ -40,6 +42,9 @@ pub struct Rules {
     pub located_every: Duration,
     /// Silence after which a peer of the view is suspect, and other nodes stand in for it.
     pub suspect_after: Duration,
+    /// Longest regular interval of sweeps. In the rest of a longer one this process was paused: it
+    /// is no silence of peers, whose answers may be unread.
+    pub max_sweep_interval: Duration,
     /// Time in which a peer that left the view is remembered: its incarnation, and the last batch
     /// and exchange of its lane to here.
     pub peer_memory: Duration,
@@ -71,6 +76,7 @@ impl Default for Rules {
             located_for: Duration::from_secs(30),
             located_every: Duration::from_secs(10),
             suspect_after: signaling_wire::limits::SUSPECT_AFTER,
+            max_sweep_interval: 2 * IDLE_SWEEP_INTERVAL,
             peer_memory: Duration::from_secs(60),
             max_lingering: 100_000,
             numbers_ahead: 128 * 1024,

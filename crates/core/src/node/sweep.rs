@@ -14,8 +14,13 @@ pub const IDLE_SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 const RETRANSMISSIONS_PER_SWEEP: u64 = 1_000;
 
 impl NodeCore {
-    /// Does all periodic work that is due. Limits per call leave the rest for the next one.
+    /// Does all periodic work that is due. Limits per call leave the rest for the next one. A call
+    /// later than [`Rules::max_sweep_interval`](super::Rules) leaves all work, unless the last one
+    /// did: the process was paused, and its input may be unread.
     pub fn sweep(&mut self, now: Instant) {
+        if self.is_sweep_late(now) {
+            return;
+        }
         if self.peers.sweep(now) {
             self.reroute(now);
         }
@@ -39,6 +44,18 @@ impl NodeCore {
             true => self.send_all_locations(now),
             false => self.announce_waiting(),
         }
+    }
+
+    /// Discounts a pause since the last sweep. Returns `true` after one, but not twice in a row: a
+    /// starved process works too.
+    fn is_sweep_late(&mut self, now: Instant) -> bool {
+        let interval = self.swept_at.replace(now).map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
+        let pause = interval.saturating_sub(self.settings.rules.max_sweep_interval);
+        if !pause.is_zero() {
+            self.peers.discount(now, pause);
+        }
+        self.was_sweep_late = !pause.is_zero() && !self.was_sweep_late;
+        self.was_sweep_late
     }
 
     /// Ends custody of overdue messages, and retransmits due queues.

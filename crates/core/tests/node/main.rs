@@ -16,6 +16,7 @@ mod node;
 mod operators;
 mod outages;
 mod outcomes;
+mod pauses;
 mod peers;
 mod reliable;
 mod reserved;
