@@ -9,6 +9,8 @@ use tokio::time::sleep;
 
 const NODES: [&str; 3] = ["node-0", "node-1", "node-2"];
 const PAUSED: Duration = Duration::from_secs(5);
+/// Too short to be detected as a process pause.
+const SHORT_PAUSE: Duration = Duration::from_millis(1_700);
 /// Longer than it takes to suspect, shorter than the hold time.
 const PARTITION: Duration = Duration::from_secs(8);
 /// Time for which discovery is empty, and then gone.
@@ -44,6 +46,22 @@ async fn pause_of_a_node_for_five_seconds_loses_no_message() {
         .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_repeated().assert_no_message_waited(PAUSED);
+}
+
+#[tokio::test]
+async fn node_stopped_for_a_short_time_suspects_no_server() {
+    let mesh = TestMesh::start().await;
+    let node = mesh.node_internal(1);
+    for _ in 0..4 {
+        mesh.pause("node-1").await.unwrap();
+        sleep(SHORT_PAUSE).await;
+        mesh.resume("node-1").await.unwrap();
+        assert_eq!(metric(&node, "signaling_suspect_nodes", "").await, 0.0);
+        // The others suspect it, and open connections anew.
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(metric(&node, "signaling_suspect_nodes", "").await, 0.0);
+    }
+    assert_eq!(metric(&node, "signaling_trunks_ended_total", "reason=\"silent\"").await, 0.0);
 }
 
 #[tokio::test]

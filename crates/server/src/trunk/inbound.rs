@@ -83,7 +83,9 @@ async fn run(
                 }
             }
             _ = checks.tick() => {
-                // Unread input is not silence.
+                // Unread input is not silence. After a pause of the process, timers run before the
+                // poll that reports the input.
+                yield_now().await;
                 let now = Instant::now();
                 trunk.flush()?;
                 has_more |= trunk.read(now, &on_frames)?;
