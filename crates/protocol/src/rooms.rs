@@ -31,4 +31,6 @@ pub enum LeftReason {
     /// Its seat was not refreshed or claimed in time, the seat's time after the end of the session
     /// is over, or a `leave` that had failed was carried out late.
     Expired,
+    /// The client's token does not admit the room any more.
+    Forbidden,
 }

@@ -101,6 +101,12 @@ pub enum Op {
         /// The session that leaves.
         requester: Requester,
     },
+    /// Removes a session's seat, as its rights have changed. No effect if another session has the
+    /// seat, or if the session's node had not seen its last command or attachment.
+    Remove {
+        /// The session, with the number of its last command about the room.
+        requester: Requester,
+    },
     /// Ends a session at its node. Its seat expires after `keep`. No effect if another session has
     /// the seat, or the session is at another node since.
     Drop {

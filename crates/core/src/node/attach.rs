@@ -80,11 +80,12 @@ impl NodeCore {
         }
     }
 
-    /// Stores the grant of a client's new token.
+    /// Stores the grant of a client's new token, which may end seats in rooms.
     pub(super) fn granted(&mut self, at: (TrunkKey, Slot), grant: Grant) {
-        if let Some(session) = self.trunks.session_at(at).and_then(|key| self.directory.get_mut(key)) {
-            session.grant = Some(Rc::new(grant));
-        }
+        let Some(session) = self.trunks.session_at(at).and_then(|key| self.directory.get_mut(key)) else { return };
+        session.grant = Some(Rc::new(grant));
+        let id = session.id;
+        self.leave_forbidden_rooms(id);
     }
 
     /// Resumes the holder's session for a newcomer.

@@ -1,10 +1,11 @@
 //! Rights from a client's token.
 
 use signaling_core::node::RoomSettings;
-use signaling_rooms::Op;
+use signaling_rooms::{Op, Rules};
 use signaling_wire::grant::{Grant, RoomPattern, SignalScope};
+use signaling_wire::trunk::DetachReason;
 
-use crate::stage::{SECOND, Stage};
+use crate::stage::{SECOND, Stage, token};
 
 fn rooms(patterns: &[(&str, Option<u32>)]) -> Grant {
     let pattern = |&(pattern, capacity): &(&str, Option<u32>)| RoomPattern { pattern: pattern.into(), capacity };
@@ -72,6 +73,58 @@ fn join_sets_the_capacity_of_its_token() {
     let before = capacities(&stage);
     stage.join("a", "pair-1");
     assert_eq!(capacities(&stage), before, "a repeated join sets no capacity");
+}
+
+/// Two nodes with rooms of capacity `capacity`, in a store and owned by the nodes.
+fn stages(capacity: u32) -> [Stage; 2] {
+    let mesh = Rules { claimed: true, capacity: Some(capacity), ..Rules::default() };
+    [None, Some(mesh)]
+        .map(|mesh| Stage::with(&["n0", "n1"], capacity, RoomSettings { mesh, ..RoomSettings::default() }))
+}
+
+const FORBIDDEN: &str = r#"{"type":"left","room":"r","reason":"forbidden"}"#;
+
+#[test]
+fn renewed_token_ends_seats_that_it_does_not_admit() {
+    for stage in stages(0) {
+        let mut stage = stage.with_members(&[("a", "n0"), ("b", "n1")]);
+        stage.renew_grant("a", rooms(&[("lobby", None)]));
+        stage.advance(SECOND);
+        assert_eq!(stage.received("a"), [FORBIDDEN]);
+        let news = r#"{"type":"members_changed","room":"r","joined":[],"left":[{"client_id":"a","reason":"left"}]}"#;
+        assert_eq!(stage.received("b"), [news]);
+        assert!(stage.ask("a", r#"{"type":"members","room":"r"}"#)[0].contains("not_in_room"));
+        stage.renew_grant("a", rooms(&[("r", None)]));
+        assert!(stage.join("a", "r").iter().any(|text| text.contains("\"joined\"")), "the room admits it again");
+    }
+}
+
+#[test]
+fn resume_with_another_token_ends_seats_that_it_does_not_admit() {
+    for mut stage in stages(0) {
+        let token = token(&stage.attach("a", "n0")[0]);
+        stage.join("a", "r");
+        stage.detach("a", DetachReason::Lost);
+        stage.grants.insert("a", rooms(&[]));
+        stage.resume("a", &token);
+        assert!(stage.received("a").contains(&FORBIDDEN.to_owned()));
+        stage.enter("b", "n1");
+        assert_eq!(stage.leave("b", "r").len(), 2, "no other member");
+    }
+}
+
+#[test]
+fn queue_does_not_admit_a_client_without_the_right() {
+    for stage in stages(1) {
+        let mut stage = stage.with_members(&[("a", "n0"), ("b", "n1"), ("c", "n1")]);
+        stage.renew_grant("b", rooms(&[]));
+        stage.settle();
+        assert_eq!(stage.received("b"), [FORBIDDEN]);
+        stage.leave("a", "r");
+        stage.advance(SECOND);
+        assert_eq!(stage.received("b"), [""; 0]);
+        assert!(stage.received("c").iter().any(|text| text.contains("\"joined\"")));
+    }
 }
 
 #[test]

@@ -191,6 +191,7 @@ impl Step<'_> {
                 self.join(requester, data.as_deref());
             }
             Op::Leave { requester } => self.leave(requester),
+            Op::Remove { requester } => self.remove(requester),
             Op::Drop { requester, keep } => self.end_session(requester, millis(*keep)),
             Op::Refresh { seats } => seats.iter().for_each(|seat| self.refresh(&seat.requester)),
             Op::Restore { seats, confirmed_in, version, capacity } => {
@@ -289,6 +290,16 @@ impl Step<'_> {
         match known.is_gone {
             true => self.room.records.put(known),
             false => self.gone(known, LeftReason::Left),
+        }
+    }
+
+    fn remove(&mut self, requester: &Requester) {
+        let Some(mut known) = self.room.records.get(&requester.client).cloned() else { return };
+        let Requester { session, number, .. } = known.seat.requester;
+        let is_last = (session, number) == (requester.session, requester.number);
+        if is_last && !known.is_gone && !self.is_outdated(&known, requester) {
+            known.left = number;
+            self.gone(known, LeftReason::Left);
         }
     }
 
@@ -428,7 +439,10 @@ impl Step<'_> {
             status => status,
         };
         let statuses: Vec<_> = match op {
-            Op::Join { requester, .. } | Op::Leave { requester } | Op::Drop { requester, .. } => vec![of(requester)],
+            Op::Join { requester, .. }
+            | Op::Leave { requester }
+            | Op::Remove { requester }
+            | Op::Drop { requester, .. } => vec![of(requester)],
             Op::Refresh { seats } => seats.iter().map(claimed).collect(),
             Op::Restore { seats, .. } => seats.iter().map(restored).collect(),
             Op::Find { client } => vec![self.status(client, None)],

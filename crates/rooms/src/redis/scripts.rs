@@ -35,6 +35,7 @@ macro_rules! scripts {
 scripts! {
     Join JOIN "join.lua",
     Leave LEAVE "leave.lua",
+    Remove REMOVE "remove.lua",
     Drop DROP "drop.lua",
     Refresh REFRESH "refresh.lua",
     Restore RESTORE "restore.lua",

@@ -86,7 +86,7 @@ impl RedisStore {
             Op::Join { requester, data } => add_requester(&mut call, requester)
                 .arg(data.as_deref().unwrap_or_default())
                 .arg(max_waiting.map_or(-1, i64::from)),
-            Op::Leave { requester } => add_requester(&mut call, requester),
+            Op::Leave { requester } | Op::Remove { requester } => add_requester(&mut call, requester),
             Op::Drop { requester, keep } => add_requester(&mut call, requester).arg(millis(*keep)),
             Op::Refresh { seats } => seats.iter().fold(&mut call, |call, seat| add_requester(call, &seat.requester)),
             Op::Restore { seats, version, .. } => seats.iter().fold(call.arg(*version), add_seat),

@@ -45,6 +45,7 @@ pub(crate) fn step() -> impl Strategy<Value = (u64, bool, Op)> {
     let op = prop_oneof![
         6 => (someone(), data()).prop_map(|(requester, data)| Op::Join { requester, data }),
         3 => someone().prop_map(|requester| Op::Leave { requester }),
+        1 => someone().prop_map(|requester| Op::Remove { requester }),
         2 => (someone(), 0..30_u64).prop_map(|(requester, keep)| Op::Drop { requester, keep: Duration::from_secs(keep) }),
         3 => seats().prop_map(|seats| Op::Refresh { seats }),
         1 => (seats(), 0..4_000_000_000_000_u64).prop_map(|(seats, version)| Op::Restore { seats, confirmed_in: (0, 0), version, capacity: None }),

@@ -227,7 +227,7 @@ pub(crate) fn ahead(result: &OpResult) -> u64 {
 pub(crate) fn changes_of(result: &OpResult) -> Vec<String> {
     let change = |change: &Change| match change {
         Change::Joined(member) => format!("+{}", member.client),
-        Change::Left { client, reason: LeftReason::Left } => format!("-{client}"),
+        Change::Left { client, reason: LeftReason::Left | LeftReason::Forbidden } => format!("-{client}"),
         Change::Left { client, reason: LeftReason::Expired } => format!("!{client}"),
     };
     result.changes.iter().map(change).collect()

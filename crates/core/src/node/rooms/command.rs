@@ -330,6 +330,8 @@ impl NodeCore {
             self.charge_answer(now, session, answer);
         }
         self.finish(now, session, reply.as_slice(), None);
+        // The token may have changed since the join was sent.
+        self.leave_forbidden_rooms(session);
     }
 
     /// Holds an answer that may lack members and repeats the store call every 200 ms. After 2 s

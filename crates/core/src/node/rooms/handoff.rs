@@ -69,6 +69,7 @@ impl NodeCore {
                 self.rooms.schedule_state_of_arrival(&room, session);
             }
         }
+        self.leave_forbidden_rooms(session);
     }
 
     /// Replaces the seats of a session by the seats from its former node.
@@ -233,7 +234,10 @@ impl NodeCore {
             return;
         }
         match resumed {
-            Some(_) => self.send_state(session),
+            Some(_) => {
+                self.send_state(session);
+                self.leave_forbidden_rooms(session);
+            }
             // The session may have been handed on before its seats arrived.
             None => {
                 self.record_loss(now, session);

@@ -32,8 +32,8 @@ pub(super) fn to_wire(change: &Change) -> RoomChange<'_> {
         Change::Joined(member) => {
             RoomChange::Joined { client_id: member.client.as_str(), data: member.data.as_deref() }
         }
-        Change::Left { client, reason: LeftReason::Left } => RoomChange::Left(client.as_str()),
         Change::Left { client, reason: LeftReason::Expired } => RoomChange::Expired(client.as_str()),
+        Change::Left { client, .. } => RoomChange::Left(client.as_str()),
     }
 }
 

@@ -16,6 +16,7 @@
 //! | JSON texts for clients | `messages` |
 //! | seats: refreshed, restored after a loss in the store, dropped | `presence` |
 //! | seats that move between nodes | `handoff` |
+//! | seats that a token does not admit any more | `rights` |
 //! | operations of the store | `task` |
 
 mod accepted_requests;
@@ -28,6 +29,7 @@ mod limits;
 mod local_room;
 mod messages;
 mod presence;
+mod rights;
 mod room_session;
 mod scope;
 mod task;

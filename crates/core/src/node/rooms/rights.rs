@@ -1,0 +1,40 @@
+//! Rights in rooms: a session leaves the rooms that its client's token does not admit any more.
+//! Tokens change when a client renews its token, or resumes its session with another one.
+
+use signaling_protocol::RoomName;
+use signaling_protocol::rooms::LeftReason;
+use signaling_protocol::server::ServerMessage;
+use signaling_rooms::{Op, Requester};
+use signaling_wire::SessionId;
+
+use super::super::NodeCore;
+use super::task::{Purpose, RoomTask, Urgency};
+
+impl NodeCore {
+    /// Has a session leave each room that the grant of its present socket does not admit. The
+    /// client receives `left`. No effect without a socket here, or without a grant.
+    pub(in crate::node) fn leave_forbidden_rooms(&mut self, session: SessionId) {
+        let Some(key) = self.attached_key(session) else { return };
+        let Some(grant) = self.directory.get(key).and_then(|session| session.grant.clone()) else { return };
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let forbidden: Vec<RoomName> =
+            room_session.seats.keys().filter(|room| grant.admits(room.as_str()).is_none()).cloned().collect();
+        if forbidden.is_empty() {
+            return;
+        }
+        let turn = room_session.turn;
+        let seats: Vec<_> = forbidden
+            .into_iter()
+            .filter_map(|room| room_session.seats.remove(&room).map(|seat| (room, seat)))
+            .collect();
+        self.send_state(session);
+        for (room, local) in seats {
+            self.rooms.remove_seat(&room, session);
+            let left = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Forbidden }.to_json();
+            self.notify(key, &left);
+            let op = Op::Remove { requester: Requester { turn, ..local.seat.requester } };
+            self.rooms.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Upkeep, room, op));
+        }
+        self.remove_if_idle(session);
+    }
+}
