@@ -1,6 +1,7 @@
 //! The rules of rooms, without I/O or clock. The scripts in `redis/` implement the same rules in
 //! Lua; `tests/conformance` checks both. Nodes that own rooms keep a [`Room`] for each.
 
+mod gone;
 mod record;
 mod room;
 

@@ -6,20 +6,83 @@ use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
 
+use super::gone::{GoneClient, GoneClients};
 use crate::{Requester, Seat, SeatStatus};
 
 /// Value of [`Record::refreshed_at`] for a seat that lives as long as its session and node.
 pub(super) const CLAIMED: i64 = i64::MAX;
 
-/// A client's latest seat in a room.
+/// Bytes of a present client's record and its entries in the indexes, without its texts.
+const RECORD_BYTES: usize = 360;
+/// Bytes of a gone client, with its share of a list that grows one by one.
+const GONE_BYTES: usize = 80;
+/// Bytes of an allocated text beside its characters.
+const TEXT_BYTES: usize = 24;
+
+/// The last command of a client's session about a room.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct LastCommand {
+    session: SessionId,
+    accepted_at_us: u64,
+    turn: u64,
+    number: u64,
+    /// Number of the session's last leave of the room. 0: it has not left.
+    left: u64,
+}
+
+impl LastCommand {
+    /// Returns `true` if it is of a later session of the client.
+    pub(super) fn outdates(&self, requester: &Requester) -> bool {
+        self.session != requester.session
+            && (self.accepted_at_us, self.session) > (requester.accepted_at_us, requester.session)
+    }
+
+    /// Returns `true` if the command of `requester`, or a later one of its session, was applied.
+    pub(super) fn has_done(&self, requester: &Requester) -> bool {
+        self.session == requester.session && requester.number <= self.number
+    }
+
+    /// Returns `true` if it is of an earlier session or command than the seat that is claimed: the
+    /// room has lost the command.
+    pub(super) fn lacks(&self, claim: &Requester) -> bool {
+        match self.session == claim.session {
+            true => self.number < claim.number,
+            false => !self.outdates(claim),
+        }
+    }
+
+    /// Returns `true` if it is of the same session with a later socket or attachment.
+    pub(super) fn is_after(&self, requester: &Requester) -> bool {
+        self.session == requester.session
+            && (requester.accepted_at_us, requester.turn) < (self.accepted_at_us, self.turn)
+    }
+
+    /// Returns `true` if a node's seat is from before the session's last leave, or of an earlier
+    /// attachment of its socket.
+    pub(super) fn is_past(&self, seat: &Seat) -> bool {
+        let has_left = self.session == seat.requester.session && seat.requester.number <= self.left;
+        has_left || self.is_after(&seat.requester)
+    }
+
+    /// Returns the number of a session's last leave. 0: it has not left, or it is another session.
+    pub(super) fn last_leave(&self, session: SessionId) -> u64 {
+        if self.session == session { self.left } else { 0 }
+    }
+
+    /// Returns it as a leave by this command.
+    pub(super) fn after_leave(requester: &Requester) -> Self {
+        let &Requester { session, accepted_at_us, turn, number, .. } = requester;
+        Self { session, accepted_at_us, turn, number, left: number }
+    }
+}
+
+/// The seat of a member or waiting client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// The present seat, or the last one of a gone client.
+    /// The seat, with the last command about it.
     pub(super) seat: Seat,
     /// Number of the session's last leave of the room. 0: it has not left.
     pub(super) left: u64,
-    /// `true` if the client has left or expired.
-    pub(super) is_gone: bool,
     /// `true` if the session has ended at its node. A repeated claim of it is late.
     pub(super) has_ended: bool,
     /// Time of the last refresh, in milliseconds since 1970. Shifted if less or more lifetime is
@@ -28,36 +91,13 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Returns `true` if the client is a member and has neither left nor expired.
     pub(super) fn is_member(&self) -> bool {
-        !self.is_gone && self.seat.status.is_member()
+        self.seat.status.is_member()
     }
 
-    /// Returns `true` if the client is in the waiting queue and has neither left nor expired.
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.is_gone && !self.seat.status.is_member()
-    }
-
-    /// Returns `true` if this record is of a later session of the client.
-    pub(super) fn outdates(&self, requester: &Requester) -> bool {
-        let known = &self.seat.requester;
-        known.session != requester.session
-            && (known.accepted_at_us, known.session) > (requester.accepted_at_us, requester.session)
-    }
-
-    /// Returns `true` if the command of `requester`, or a later one of its session, was applied.
-    pub(super) fn has_done(&self, requester: &Requester) -> bool {
-        self.seat.requester.session == requester.session && requester.number <= self.seat.requester.number
-    }
-
-    /// Returns `true` if this record is of an earlier session or command than the seat that is
-    /// claimed: the room has lost the command.
-    pub(super) fn lacks(&self, claim: &Requester) -> bool {
-        let known = &self.seat.requester;
-        match known.session == claim.session {
-            true => known.number < claim.number,
-            false => !self.outdates(claim),
-        }
+    pub(super) fn last(&self) -> LastCommand {
+        let Requester { session, accepted_at_us, turn, number, .. } = self.seat.requester;
+        LastCommand { session, accepted_at_us, turn, number, left: self.left }
     }
 
     /// Returns `true` if the record is of a later command of the seat's session.
@@ -65,29 +105,14 @@ impl Record {
         self.seat.requester.session == seat.requester.session && self.seat.requester.number > seat.requester.number
     }
 
-    /// Returns `true` if a node's seat is later than this record: the store has lost its command or
-    /// admission. A settling room gives no seat away, so a client that joined again still has it,
-    /// unless it left before.
-    pub(super) fn is_behind(&self, seat: &Seat, is_settling: bool) -> bool {
+    /// Returns `true` if a node's seat is later than this record: the store has lost its admission
+    /// from the queue. A settling room gives no seat away, so a client that joined again still has
+    /// it.
+    pub(super) fn was_admitted(&self, seat: &Seat, is_settling: bool) -> bool {
         let known = &self.seat.requester;
         let is_same = known.session == seat.requester.session
             && (known.number == seat.requester.number || (is_settling && self.is_ahead_of(seat)));
-        let was_admitted = is_same && self.is_waiting() && seat.status.is_member();
-        !self.outdates(&seat.requester) && (was_admitted || !self.has_done(&seat.requester))
-    }
-
-    /// Returns `true` if a node's seat is from before the session's last leave, or of an earlier
-    /// attachment of its socket.
-    pub(super) fn is_past(&self, seat: &Seat) -> bool {
-        let known = &self.seat.requester;
-        let has_left = known.session == seat.requester.session && seat.requester.number <= self.left;
-        has_left || seat.requester.is_before(known)
-    }
-
-    /// Returns the number of the last leave of a session, which may be of another client session.
-    /// 0: the record knows of none.
-    pub(super) fn last_leave(&self, session: SessionId) -> u64 {
-        if self.seat.requester.session == session { self.left } else { 0 }
+        is_same && !self.is_member() && seat.status.is_member()
     }
 
     fn place(&self) -> u64 {
@@ -96,40 +121,64 @@ impl Record {
             SeatStatus::Out | SeatStatus::Unknown => 0,
         }
     }
+
+    fn bytes(&self) -> usize {
+        let Requester { client, node, .. } = &self.seat.requester;
+        bytes_of_seat(client, node, self.seat.data.as_deref())
+    }
 }
 
-/// All records of a room, with indexes for each order.
+/// Returns the bytes that a seat takes in a room.
+pub(super) fn bytes_of_seat(client: &ClientId, node: &NodeId, data: Option<&str>) -> usize {
+    let data = data.map_or(0, |data| TEXT_BYTES + data.len());
+    RECORD_BYTES + 2 * TEXT_BYTES + client.as_str().len() + node.as_str().len() + data
+}
+
+fn bytes_of_gone(client: &ClientId) -> usize {
+    GONE_BYTES + TEXT_BYTES + client.as_str().len()
+}
+
+/// All clients of a room, with indexes for each order.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<Record>", into = "Vec<Record>")]
+#[serde(from = "(Vec<Record>, GoneClients)", into = "(Vec<Record>, GoneClients)")]
 pub(super) struct Records {
-    by_client: BTreeMap<ClientId, Record>,
+    present: BTreeMap<ClientId, Box<Record>>,
+    gone: GoneClients,
     members_by_refresh: BTreeSet<(i64, ClientId)>,
-    others_by_refresh: BTreeSet<(i64, ClientId)>,
+    waiting_by_refresh: BTreeSet<(i64, ClientId)>,
     members_by_place: BTreeSet<(u64, ClientId)>,
     waiting_by_place: BTreeSet<(u64, ClientId)>,
+    /// Estimated bytes of all of them.
+    bytes: usize,
 }
 
-impl From<Vec<Record>> for Records {
-    fn from(list: Vec<Record>) -> Self {
-        let mut records = Self::default();
-        list.into_iter().for_each(|record| records.put(record));
+impl From<(Vec<Record>, GoneClients)> for Records {
+    fn from((present, gone): (Vec<Record>, GoneClients)) -> Self {
+        let bytes = gone.until(i64::MAX).map(|gone| bytes_of_gone(&gone.client)).sum();
+        let mut records = Self { gone, bytes, ..Self::default() };
+        present.into_iter().for_each(|record| records.put(record));
         records
     }
 }
 
-impl From<Records> for Vec<Record> {
+impl From<Records> for (Vec<Record>, GoneClients) {
     fn from(records: Records) -> Self {
-        records.by_client.into_values().collect()
+        (records.present.into_values().map(|record| *record).collect(), records.gone)
     }
 }
 
 impl Records {
-    /// Returns a client's record. `None`: the client is unknown or forgotten.
+    /// Returns the record of a member or waiting client. `None`: the client is neither.
     pub(super) fn get(&self, client: &ClientId) -> Option<&Record> {
-        self.by_client.get(client)
+        self.present.get(client).map(AsRef::as_ref)
     }
 
-    /// Inserts a record, replacing the client's earlier one.
+    /// Returns the last command of a present or gone client. `None`: it is unknown or forgotten.
+    pub(super) fn last(&self, client: &ClientId) -> Option<LastCommand> {
+        self.get(client).map(Record::last).or_else(|| self.gone.get(client).map(|gone| gone.last))
+    }
+
+    /// Inserts the record of a present client, in place of what is known of it.
     pub(super) fn put(&mut self, record: Record) {
         let client = record.seat.requester.client.clone();
         self.remove(&client);
@@ -138,38 +187,68 @@ impl Records {
             self.members_by_refresh.insert(by_refresh);
             self.members_by_place.insert(by_place);
         } else {
-            self.others_by_refresh.insert(by_refresh);
-            if record.is_waiting() {
-                self.waiting_by_place.insert(by_place);
-            }
+            self.waiting_by_refresh.insert(by_refresh);
+            self.waiting_by_place.insert(by_place);
         }
-        self.by_client.insert(client, record);
+        self.bytes += record.bytes();
+        self.present.insert(client, Box::new(record));
     }
 
-    /// Removes and returns a client's record. `None`: it has none.
-    pub(super) fn remove(&mut self, client: &ClientId) -> Option<Record> {
-        let record = self.by_client.remove(client)?;
+    /// Remembers a client as gone until this time (ms since 1970), in place of its record.
+    pub(super) fn put_gone(&mut self, client: &ClientId, last: LastCommand, until: i64) {
+        let place = self.place(client);
+        self.remove(client);
+        self.bytes += bytes_of_gone(client);
+        if let Some(forgotten) = self.gone.insert(GoneClient { client: client.clone(), last, place, until }) {
+            self.bytes -= bytes_of_gone(&forgotten.client);
+        }
+    }
+
+    /// Replaces the last command of a gone client. No effect on others.
+    pub(super) fn update_gone(&mut self, client: &ClientId, last: LastCommand) {
+        if let Some(gone) = self.gone.get(client).cloned() {
+            self.gone.remove(client);
+            self.gone.insert(GoneClient { last, ..gone });
+        }
+    }
+
+    fn place(&self, client: &ClientId) -> u64 {
+        self.get(client).map(Record::place).or_else(|| self.gone.get(client).map(|gone| gone.place)).unwrap_or_default()
+    }
+
+    /// Forgets a client.
+    pub(super) fn remove(&mut self, client: &ClientId) {
+        if let Some(gone) = self.gone.remove(client) {
+            self.bytes -= bytes_of_gone(&gone.client);
+        }
+        let Some(record) = self.present.remove(client) else { return };
+        self.bytes -= record.bytes();
         let (by_refresh, by_place) = ((record.refreshed_at, client.clone()), (record.place(), client.clone()));
         self.members_by_refresh.remove(&by_refresh);
-        self.others_by_refresh.remove(&by_refresh);
+        self.waiting_by_refresh.remove(&by_refresh);
         self.members_by_place.remove(&by_place);
         self.waiting_by_place.remove(&by_place);
-        Some(record)
+        if self.present.is_empty() {
+            // An emptied map keeps its last node, so a room without members would keep five.
+            let Self { gone, bytes, .. } = std::mem::take(self);
+            (self.gone, self.bytes) = (gone, bytes);
+        }
     }
 
     /// Returns at most `max` members last refreshed until `until` (ms since 1970), oldest first.
     pub(super) fn silent_members(&self, until: i64, max: usize) -> Vec<Record> {
-        self.silent(&self.members_by_refresh, until, max)
-    }
-
-    /// Returns at most `max` waiting and gone clients last refreshed until `until`, oldest first.
-    pub(super) fn silent_others(&self, until: i64, max: usize) -> Vec<Record> {
-        self.silent(&self.others_by_refresh, until, max)
-    }
-
-    fn silent(&self, by_refresh: &BTreeSet<(i64, ClientId)>, until: i64, max: usize) -> Vec<Record> {
-        let silent = by_refresh.iter().take_while(|(at, _)| *at <= until).take(max);
+        let silent = self.members_by_refresh.iter().take_while(|(at, _)| *at <= until).take(max);
         silent.filter_map(|(_, client)| self.get(client).cloned()).collect()
+    }
+
+    /// Returns at most `max` waiting clients last refreshed until `now` less `stale`, and gone
+    /// clients that are to be forgotten, oldest first (ms).
+    pub(super) fn silent_others(&self, now: i64, stale: i64, max: usize) -> Vec<ClientId> {
+        let waiting = self.waiting_by_refresh.iter().take_while(|(at, _)| *at <= now - stale).take(max);
+        let gone = self.gone.until(now).map(|gone| (gone.until - stale, &gone.client));
+        let mut silent: Vec<_> = waiting.map(|(at, client)| (*at, client)).chain(gone).collect();
+        silent.sort_unstable();
+        silent.into_iter().take(max).map(|(_, client)| client.clone()).collect()
     }
 
     pub(super) fn member_count(&self) -> usize {
@@ -191,20 +270,20 @@ impl Records {
     }
 
     /// Returns the members after `after`, oldest first. A gone client still marks a place. `None`
-    /// or a client without a record: all members.
+    /// or an unknown client: all members.
     pub(super) fn members_after(&self, after: Option<&ClientId>) -> impl Iterator<Item = &Record> {
-        let after = after.and_then(|after| self.get(after));
+        let after = after.map(|after| (self.place(after), self.get(after).filter(|known| known.is_member())));
         let behind = move |(place, client): &&(u64, ClientId)| match after {
             None => true,
-            Some(after) if after.is_member() => (*place, client) > (after.place(), &after.seat.requester.client),
-            Some(after) => *place > after.place(),
+            Some((after, Some(known))) => (*place, client) > (after, &known.seat.requester.client),
+            Some((after, None)) => *place > after,
         };
         self.members_by_place.iter().filter(behind).filter_map(|(_, client)| self.get(client))
     }
 
     /// Returns the records of members and waiting clients, by client.
     pub(super) fn present(&self) -> impl Iterator<Item = &Record> {
-        self.by_client.values().filter(|record| !record.is_gone)
+        self.present.values().map(AsRef::as_ref)
     }
 
     /// Returns the nodes that serve members and waiting clients, sorted.
@@ -218,16 +297,29 @@ impl Records {
         let is_claimed = |record: &&Record| {
             record.refreshed_at == CLAIMED && node.is_none_or(|node| record.seat.requester.node == *node)
         };
-        self.by_client.values().filter(is_claimed).cloned().collect()
+        self.present().filter(is_claimed).cloned().collect()
     }
 
-    /// Returns the time of the earliest refresh, in ms since 1970. `None`: no record expires.
-    pub(super) fn first_refresh(&self) -> Option<i64> {
-        let firsts = [self.members_by_refresh.first(), self.others_by_refresh.first()];
-        firsts.into_iter().flatten().map(|(at, _)| *at).filter(|at| *at != CLAIMED).min()
+    /// Returns when the first client expires or is forgotten, `stale` after its refresh (ms since
+    /// 1970). `None`: none does.
+    pub(super) fn first_end(&self, stale: i64) -> Option<i64> {
+        let firsts = [self.members_by_refresh.first(), self.waiting_by_refresh.first()];
+        let refreshed = firsts.into_iter().flatten().map(|(at, _)| *at).filter(|at| *at != CLAIMED);
+        refreshed.map(|at| at + stale).chain(self.gone.first_until()).min()
     }
 
+    /// Returns `true` if no client is a member or waits.
+    pub(super) fn is_vacant(&self) -> bool {
+        self.present.is_empty()
+    }
+
+    /// Returns `true` if no client is present or remembered.
     pub(super) fn is_empty(&self) -> bool {
-        self.by_client.is_empty()
+        self.present.is_empty() && self.gone.is_empty()
+    }
+
+    /// Returns the estimated bytes of all clients.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 }

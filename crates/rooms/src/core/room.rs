@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
 
-use super::record::{CLAIMED, Record, Records};
+use super::record::{CLAIMED, LastCommand, Record, Records};
 use crate::rules::millis;
 use crate::{Change, LeftReason, Member, Op, OpResult, Requester, Rules, Seat, SeatStatus, Stamp};
 
@@ -82,7 +82,7 @@ impl Room {
     pub fn has_lost_command(&self, op: &Op) -> bool {
         let Op::Refresh { seats } = op else { return false };
         let is_lost =
-            |seat: &Seat| self.records.get(&seat.requester.client).is_some_and(|known| known.lacks(&seat.requester));
+            |seat: &Seat| self.records.last(&seat.requester.client).is_some_and(|last| last.lacks(&seat.requester));
         seats.iter().any(is_lost)
     }
 
@@ -119,7 +119,7 @@ impl Room {
     /// Returns when an operation would expire or admit a client, or the room ends; `None`: never.
     pub fn deadline(&self, rules: &Rules) -> Option<u64> {
         let settles = (self.settled_at > self.touched).then_some(self.settled_at);
-        let expires = self.records.first_refresh().map(|at| (at + rules.stale_ms()).max(self.settled_at));
+        let expires = self.records.first_end(rules.stale_ms()).map(|at| at.max(self.settled_at));
         let is_idle = self.records.is_empty();
         let unused = self.touched + self.capacity.map_or(0, |_| millis(rules.idle * 100)) + 1;
         let finished = is_idle.then(|| unused.max(self.settled_at));
@@ -220,39 +220,40 @@ impl Step<'_> {
     }
 
     fn join(&mut self, requester: &Requester, data: Option<&str>) {
-        let known = self.room.records.get(&requester.client).cloned();
-        match known {
-            Some(known) if self.is_outdated(&known, requester) => {}
-            Some(known) if known.has_done(requester) => self.refresh(requester),
-            Some(known) if !known.is_gone => {
-                let status = known.seat.status;
-                let changed = data.filter(|data| known.seat.data.as_deref() != Some(data)).map(Box::from);
-                let is_news = changed.is_some() && status.is_member();
-                let seat =
-                    Seat { requester: requester.clone(), status, data: changed.or_else(|| known.seat.data.clone()) };
-                if is_news {
-                    self.joined(&seat);
-                }
-                self.put(seat, known.last_leave(requester.session));
-            }
-            known => {
-                let is_admitted = self.room.has_room(self.rules, self.now);
-                let is_full = |max: u32| self.room.records.waiting_count() >= max as usize;
-                if !is_admitted && self.rules.max_waiting.is_some_and(is_full) {
-                    return;
-                }
-                let place = self.next_place();
-                let status = match is_admitted {
-                    true => SeatStatus::Member { place },
-                    false => SeatStatus::Waiting { place, ahead: 0 },
-                };
-                let seat = Seat { requester: requester.clone(), status, data: data.map(Box::from) };
-                if is_admitted {
-                    self.joined(&seat);
-                }
-                self.put(seat, known.map_or(0, |known| known.last_leave(requester.session)));
-            }
+        let last = self.room.records.last(&requester.client);
+        if last.is_some_and(|last| self.is_outdated(&last, requester)) {
+            return;
         }
+        if last.is_some_and(|last| last.has_done(requester)) {
+            return self.refresh(requester);
+        }
+        let left = last.map_or(0, |last| last.last_leave(requester.session));
+        if let Some(known) = self.room.records.get(&requester.client) {
+            let status = known.seat.status;
+            let changed = data.filter(|data| known.seat.data.as_deref() != Some(data)).map(Box::from);
+            let is_news = changed.is_some() && status.is_member();
+            let data = changed.or_else(|| known.seat.data.clone());
+            let seat = Seat { requester: requester.clone(), status, data };
+            if is_news {
+                self.joined(&seat);
+            }
+            return self.put(seat, left);
+        }
+        let is_admitted = self.room.has_room(self.rules, self.now);
+        let is_full = |max: u32| self.room.records.waiting_count() >= max as usize;
+        if !is_admitted && self.rules.max_waiting.is_some_and(is_full) {
+            return;
+        }
+        let place = self.next_place();
+        let status = match is_admitted {
+            true => SeatStatus::Member { place },
+            false => SeatStatus::Waiting { place, ahead: 0 },
+        };
+        let seat = Seat { requester: requester.clone(), status, data: data.map(Box::from) };
+        if is_admitted {
+            self.joined(&seat);
+        }
+        self.put(seat, left);
     }
 
     fn joined(&mut self, seat: &Seat) {
@@ -263,70 +264,65 @@ impl Step<'_> {
     /// Stores a seat as refreshed now. `left`: the number of its session's last leave, or 0.
     fn put(&mut self, seat: Seat, left: u64) {
         let refreshed_at = if self.rules.claimed { CLAIMED } else { self.now };
-        self.room.records.put(Record { seat, left, is_gone: false, has_ended: false, refreshed_at });
+        self.room.records.put(Record { seat, left, has_ended: false, refreshed_at });
     }
 
     /// Returns `true` for a command of an earlier session, or that its session sent before its
     /// latest node claimed the seat. If it has no answer, that node gets it again.
-    fn is_outdated(&self, known: &Record, requester: &Requester) -> bool {
-        known.outdates(requester) || (self.rules.claimed && requester.is_before(&known.seat.requester))
+    fn is_outdated(&self, last: &LastCommand, requester: &Requester) -> bool {
+        last.outdates(requester) || (self.rules.claimed && last.is_after(requester))
     }
 
     fn leave(&mut self, requester: &Requester) {
-        let Some(mut known) = self.room.records.get(&requester.client).cloned() else {
+        let client = &requester.client;
+        let Some(last) = self.room.records.last(client) else {
             if self.rules.claimed && self.now < self.room.settled_at {
                 // A late restoration of the seat has no effect.
-                let seat = Seat { requester: requester.clone(), status: SeatStatus::Out, data: None };
-                let refreshed_at = self.now - self.rules.stale_ms() + millis(self.rules.remembered);
-                let left = requester.number;
-                self.room.records.put(Record { seat, left, is_gone: true, has_ended: true, refreshed_at });
+                let until = self.now + millis(self.rules.remembered);
+                self.room.records.put_gone(client, LastCommand::after_leave(requester), until);
             }
             return;
         };
-        if self.is_outdated(&known, requester) || known.has_done(requester) {
+        if self.is_outdated(&last, requester) || last.has_done(requester) {
             return;
         }
-        (known.seat.requester, known.left) = (requester.clone(), requester.number);
-        match known.is_gone {
-            true => self.room.records.put(known),
-            false => self.gone(known, LeftReason::Left),
+        let last = LastCommand::after_leave(requester);
+        match self.room.records.get(client).map(Record::is_member) {
+            Some(is_member) => self.gone(client, last, is_member.then_some(LeftReason::Left)),
+            None => self.room.records.update_gone(client, last),
         }
     }
 
     fn remove(&mut self, requester: &Requester) {
-        let Some(mut known) = self.room.records.get(&requester.client).cloned() else { return };
+        let Some(known) = self.room.records.get(&requester.client) else { return };
         let Requester { session, number, .. } = known.seat.requester;
-        let is_last = (session, number) == (requester.session, requester.number);
-        if is_last && !known.is_gone && !self.is_outdated(&known, requester) {
-            known.left = number;
-            self.gone(known, LeftReason::Left);
+        let (last, is_member) = (known.last(), known.is_member());
+        if (session, number) == (requester.session, requester.number) && !self.is_outdated(&last, requester) {
+            let last = LastCommand::after_leave(requester);
+            self.gone(&requester.client, last, is_member.then_some(LeftReason::Left));
         }
     }
 
-    /// Marks a present client as gone and keeps its record.
-    fn gone(&mut self, mut known: Record, reason: LeftReason) {
-        if known.is_member() {
-            self.changes.push(Change::Left { client: known.seat.requester.client.clone(), reason });
-        } else {
-            self.queue_moved = true;
+    /// Ends the seat of a present client, and remembers it. `reason`: `None` for a waiting client.
+    fn gone(&mut self, client: &ClientId, last: LastCommand, reason: Option<LeftReason>) {
+        match reason {
+            Some(reason) => self.changes.push(Change::Left { client: client.clone(), reason }),
+            None => self.queue_moved = true,
         }
-        (known.is_gone, known.seat.data) = (true, None);
-        known.refreshed_at = self.now - self.rules.stale_ms() + millis(self.rules.remembered);
-        self.room.records.put(known);
+        self.room.records.put_gone(client, last, self.now + millis(self.rules.remembered));
     }
 
     fn end_session(&mut self, requester: &Requester, keep: i64) {
         let Some(mut known) = self.room.records.get(&requester.client).cloned() else { return };
-        let Requester { session, node, .. } = &known.seat.requester;
-        let is_outdated = requester.turn == known.seat.requester.turn && requester.number < known.seat.requester.number;
+        let Requester { session, ref node, turn, number, .. } = known.seat.requester;
+        let is_outdated = requester.turn == turn && requester.number < number;
         let is_late = self.rules.claimed && (requester.is_before(&known.seat.requester) || is_outdated);
         // A drop of a later attachment may come before that attachment's claim.
         let is_later = self.rules.claimed && known.seat.requester.is_before(requester);
-        let is_its = *session == requester.session && (*node == requester.node || is_later);
-        if is_its && !known.is_gone && !is_late {
+        let is_its = session == requester.session && (*node == requester.node || is_later);
+        if is_its && !is_late {
             known.refreshed_at = self.now - self.rules.stale_ms() + keep;
             known.has_ended = true;
-            let number = known.seat.requester.number;
             known.seat.requester = Requester { number, ..requester.clone() };
             self.room.records.put(known);
         }
@@ -334,10 +330,9 @@ impl Step<'_> {
 
     fn refresh(&mut self, requester: &Requester) {
         let known = self.room.records.get(&requester.client);
-        let present = known.filter(|known| !known.is_gone && !known.outdates(requester));
-        let Some(known) = present.cloned() else { return };
-        let is_lost = self.rules.claimed && known.lacks(requester);
-        let left = known.last_leave(requester.session);
+        let Some(known) = known.filter(|known| !known.last().outdates(requester)).cloned() else { return };
+        let left = known.last().last_leave(requester.session);
+        let is_lost = self.rules.claimed && known.last().lacks(requester);
         let Record { mut seat, has_ended, .. } = known;
         let is_late = requester.is_before(&seat.requester) || (has_ended && !seat.requester.is_before(requester));
         let is_same = seat.requester.session == requester.session;
@@ -353,13 +348,17 @@ impl Step<'_> {
     /// `true` if the list of members may change, so that states sent before are outdated.
     fn restore(&mut self, seat: &Seat, incarnation: u64) -> bool {
         let is_settling = self.now < self.room.settled_at;
-        let known = self.room.records.get(&seat.requester.client);
-        let is_lost = match known {
+        let records = &self.room.records;
+        let (known, last) = (records.get(&seat.requester.client), records.last(&seat.requester.client));
+        let is_lost = match last {
             // Only a loss gives a seat back, and each loss begins another incarnation. The time is
             // no evidence: a node may have been cut off for longer than the room settles.
             None => !self.rules.claimed || incarnation == 0 || incarnation != self.room.incarnation,
-            Some(known) if self.rules.claimed && known.is_past(seat) => false,
-            Some(known) => known.is_behind(seat, is_settling),
+            Some(last) if self.rules.claimed && last.is_past(seat) => false,
+            Some(last) => {
+                let was_admitted = known.is_some_and(|known| known.was_admitted(seat, is_settling));
+                !last.outdates(&seat.requester) && (was_admitted || !last.has_done(&seat.requester))
+            }
         };
         let place = match seat.status {
             SeatStatus::Member { place } | SeatStatus::Waiting { place, .. } if is_lost => place,
@@ -375,11 +374,11 @@ impl Step<'_> {
             seat.data.clone_from(&later.seat.data);
         }
         let is_news = seat.status.is_member() || known.is_some_and(Record::is_member);
-        self.queue_moved |= known.is_some_and(Record::is_waiting);
+        self.queue_moved |= known.is_some_and(|known| !known.is_member());
         self.room.last_place = self.room.last_place.max(place);
         // Further seats may follow.
         self.room.settled_at = self.now + self.rules.settle_ms();
-        let left = known.map_or(0, |known| known.last_leave(seat.requester.session));
+        let left = last.map_or(0, |last| last.last_leave(seat.requester.session));
         self.put(seat, left);
         is_news
     }
@@ -388,14 +387,14 @@ impl Step<'_> {
         if self.now < self.room.settled_at {
             return;
         }
-        let (until, max) = (self.now - self.rules.stale_ms(), self.rules.stale_at_once);
-        for known in self.room.records.silent_members(until, max) {
-            self.gone(known, LeftReason::Expired);
+        let (stale, max) = (self.rules.stale_ms(), self.rules.stale_at_once);
+        for known in self.room.records.silent_members(self.now - stale, max) {
+            self.gone(&known.seat.requester.client, known.last(), Some(LeftReason::Expired));
         }
-        for known in self.room.records.silent_others(until, max) {
-            match known.is_gone {
-                true => drop(self.room.records.remove(&known.seat.requester.client)),
-                false => self.gone(known, LeftReason::Expired),
+        for client in self.room.records.silent_others(self.now, stale, max) {
+            match self.room.records.get(&client).map(Record::last) {
+                Some(last) => self.gone(&client, last, None),
+                None => self.room.records.remove(&client),
             }
         }
     }
@@ -414,11 +413,11 @@ impl Step<'_> {
 
     /// Returns the status of one session, or without `session` of the client's current one.
     fn status(&self, client: &ClientId, session: Option<SessionId>) -> SeatStatus {
-        let Some(known) = self.room.records.get(client) else { return SeatStatus::Unknown };
+        let Some(known) = self.room.records.get(client) else {
+            return if self.room.records.last(client).is_some() { SeatStatus::Out } else { SeatStatus::Unknown };
+        };
         match known.seat.status {
-            _ if known.is_gone || session.is_some_and(|session| session != known.seat.requester.session) => {
-                SeatStatus::Out
-            }
+            _ if session.is_some_and(|session| session != known.seat.requester.session) => SeatStatus::Out,
             SeatStatus::Waiting { place, .. } => {
                 SeatStatus::Waiting { place, ahead: self.room.records.ahead(client, place) }
             }
@@ -429,8 +428,8 @@ impl Step<'_> {
     fn result(self, op: &Op) -> OpResult {
         let of = |requester: &Requester| self.status(&requester.client, Some(requester.session));
         let claimed = |seat: &Seat| {
-            let known = self.room.records.get(&seat.requester.client);
-            let is_lost = self.rules.claimed && known.is_some_and(|known| known.lacks(&seat.requester));
+            let last = self.room.records.last(&seat.requester.client);
+            let is_lost = self.rules.claimed && last.is_some_and(|last| last.lacks(&seat.requester));
             if is_lost { SeatStatus::Unknown } else { of(&seat.requester) }
         };
         // A seat that was not restored has no record.
