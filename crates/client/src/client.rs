@@ -156,6 +156,7 @@ impl Client {
     /// Joins a room or its queue, and shows members `data`. The mesh refuses more than 4 KiB, or 64
     /// KiB in all rooms. `None` shows nothing, or keeps a member's data. [`Event::Joined`] or
     /// [`Event::Waiting`] has the room's state. In a new session the client rejoins its rooms.
+    /// It repeats a refused rejoin if the server names a wait.
     ///
     /// # Errors
     /// As [`Client::signal`], for the name of the room; also if the client is in 256 other rooms.

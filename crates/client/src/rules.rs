@@ -43,5 +43,10 @@ pub(crate) const MAX_SAVED_NAMES: usize = 4_096;
 pub(crate) const MAX_UNANSWERED: usize = 128;
 /// Size of unanswered requests, in bytes, at which no further request is sent.
 pub(crate) const MAX_UNANSWERED_BYTES: usize = 128 * 1024;
+/// Minimum wait before a refused rejoin is repeated, and between repetitions without success: a
+/// client in many rooms must not exceed the server's rate of messages.
+pub(crate) const MIN_REJOIN_WAIT: Ms = 100;
+/// Maximum wait before a refused rejoin is repeated.
+pub(crate) const MAX_REJOIN_WAIT: Ms = 30_000;
 /// Maximum rooms that a client is in or waits for.
 pub(crate) const MAX_ROOMS: usize = 256;

@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::core::Rooms;
-
 /// State that continues a session: the token that proves it, unanswered requests, and delivered
 /// messages. [`Client::detach`](crate::Client::detach) creates it. It is serialisable. The mesh
 /// keeps a session without a socket for 30 s by default. The next client sends the requests and
@@ -20,8 +18,8 @@ pub struct SavedSession {
     pub(crate) unanswered: Vec<SavedRequest>,
     /// Requests that were not sent, in order.
     pub(crate) queued: Vec<Box<RawValue>>,
-    /// Rooms to rejoin in a new session.
-    pub(crate) rooms: Rooms,
+    /// Rooms to rejoin in a new session, in the order joined.
+    pub(crate) rooms: Vec<SavedRoom>,
     /// Names (`m`) of the latest received messages, at most 4,096, for deduplication.
     pub(crate) names: Vec<String>,
 }
@@ -40,6 +38,9 @@ pub(crate) struct SavedRoom {
     pub(crate) room: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<Box<RawValue>>,
+    /// `true` if the client has no seat in this session, and joins again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) rejoins: bool,
 }
 
 impl SavedSession {

@@ -252,7 +252,7 @@ export class Client extends EventTarget {
   /**
    * Joins a room, or its waiting queue if it is full, and shows `data` to its members. The mesh
    * refuses more than 4 KiB. Without `data` a member's present data stays. After the loss of its
-   * session the client rejoins by itself.
+   * session the client rejoins by itself, again after a refusal that names a wait.
    */
   join(room: string, data?: unknown): Promise<{ members: undefined }>;
   /** Leaves a room or its waiting queue. */

@@ -130,7 +130,8 @@ export class Client extends EventTarget {
 
   /**
    * Joins a room, or its waiting queue if it is full. Resolves after the `joined` or `waiting`
-   * event. After the loss of its session the client rejoins by itself.
+   * event. After the loss of its session the client rejoins by itself, again after a refusal that
+   * names a wait.
    *
    * @param {string} room 1 to 128 of the characters of a client id, without `~` first
    * @param {unknown} [data] shown to the members; the mesh refuses more than 4 KiB. Without it a

@@ -24,7 +24,8 @@ const CLAIM_KEPT = 600_000;
  * @property {number} next_id number of the next request in the session
  * @property {{id: number, request: object}[]} unanswered sent requests without an answer, in order
  * @property {object[]} queued requests that were not sent, in order
- * @property {{room: string, data?: unknown}[]} rooms rooms to rejoin in a new session
+ * @property {{room: string, data?: unknown, rejoins?: boolean}[]} rooms rooms to rejoin in a new
+ *   session; with `rejoins` also in this one
  * @property {string[]} names names of the latest received messages, for deduplication
  * @property {string} [claim] key of the claim; undefined if pages share no storage
  */

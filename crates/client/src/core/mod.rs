@@ -32,7 +32,7 @@ pub(crate) use self::outgoing::to_json;
 pub(crate) use self::request::Request;
 use self::requests::Requests;
 use self::retry_state::RetryState;
-pub(crate) use self::rooms::Rooms;
+use self::rooms::Rooms;
 use self::seen_messages::SeenMessages;
 use self::tokens::Tokens;
 use crate::ending::{Ending, Fault, delay};
@@ -140,7 +140,7 @@ impl Core {
         let queued = queued.iter().filter_map(|saved| Request::restore(saved));
         self.requests.restore(next_id, sent.collect(), queued.collect());
         self.resume = resume;
-        self.rooms = rooms;
+        self.rooms = Rooms::restore(rooms);
         for name in names {
             self.names.insert(0, &name);
         }
@@ -156,9 +156,11 @@ impl Core {
         let phase = match &self.phase {
             Phase::Closed => None,
             Phase::Fetching { by } | Phase::Connecting { by } => Some(*by),
-            Phase::Connected(connection) => {
-                Some(self.tokens.deadline().map_or(connection.deadline(), |at| at.min(connection.deadline())))
-            }
+            Phase::Connected(connection) => [self.tokens.deadline(), self.rooms.deadline()]
+                .into_iter()
+                .flatten()
+                .chain([connection.deadline()])
+                .min(),
             Phase::Waiting { until, .. } => Some(*until),
         };
         phase.into_iter().chain(self.requests.deadline()).min()
@@ -229,6 +231,10 @@ impl Core {
     fn maintain(&mut self, at: Moment) {
         if self.tokens.start_due_renewal(at.now) {
             self.effects.push(Effect::FetchToken);
+        }
+        if let Some(join) = self.rooms.take_due(at.now, self.requests.pending_joins()) {
+            self.requests.rejoin(join);
+            self.flush();
         }
         while let Phase::Connected(connection) = &mut self.phase
             && let Some(due) = connection.take_due(at.now)
@@ -340,7 +346,7 @@ impl Core {
             next_id,
             unanswered,
             queued,
-            rooms: self.rooms.clone(),
+            rooms: self.rooms.save(),
             names: self.names.latest(),
         };
         self.end(None);

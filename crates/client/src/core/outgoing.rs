@@ -18,7 +18,14 @@ impl Core {
         {
             return Err(SendError::TooManyRooms);
         }
+        let left = match &request {
+            Request::Leave { room } => Some(room.clone()),
+            _ => None,
+        };
         let ticket = self.requests.push(now, request, self.max_message_bytes)?;
+        if let Some(room) = left {
+            self.rooms.cancel_rejoin(&room);
+        }
         self.flush();
         Ok(ticket)
     }

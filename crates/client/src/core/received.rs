@@ -48,7 +48,10 @@ impl Core {
         if resumed {
             self.effects.extend(self.requests.retransmissions().into_iter().map(Effect::Write));
         } else {
-            self.requests.restart(&self.rooms);
+            self.requests.restart(self.rooms.start_again());
+            for room in self.requests.pending_leaves() {
+                self.rooms.cancel_rejoin(room);
+            }
         }
         self.flush();
     }
@@ -57,7 +60,7 @@ impl Core {
         match message {
             Incoming::Welcome(..) => self.protocol_error(at),
             Incoming::Ack { id, members } => self.on_ack(id, members),
-            Incoming::Error { id, refusal } => self.failed(id, refusal),
+            Incoming::Error { id, refusal } => self.failed(at.now, id, refusal),
             Incoming::Goodbye { retry_after_ms } => self.hint = retry_after_ms,
             Incoming::Message(event, None) => self.emit(event),
             Incoming::Message(event, Some((n, name))) => self.receive(at, event, n, &name),
@@ -83,11 +86,11 @@ impl Core {
     }
 
     fn on_ack(&mut self, id: u64, members: Option<u64>) {
-        let Some(Pending { ticket, request, .. }) = self.requests.take_answered(id) else { return };
+        let Some(Pending { ticket, request, rejoins, .. }) = self.requests.take_answered(id) else { return };
         match request {
-            Request::Join { room, data } => self.rooms.enter(&room, data),
+            Request::Join { room, data } if !rejoins || self.rooms.lacks_seat(&room) => self.rooms.enter(&room, data),
             Request::Leave { room } => self.rooms.leave(&room),
-            Request::Signal { .. } | Request::Broadcast { .. } => {}
+            Request::Join { .. } | Request::Signal { .. } | Request::Broadcast { .. } => {}
         }
         if let Some(ticket) = ticket {
             self.effects.push(Effect::Settle(ticket, Ok(Delivered { members })));
@@ -95,7 +98,7 @@ impl Core {
         self.flush();
     }
 
-    fn failed(&mut self, id: Option<u64>, refusal: Refusal) {
+    fn failed(&mut self, now: Ms, id: Option<u64>, refusal: Refusal) {
         let Some(id) = id else {
             self.emit(Event::Problem(refusal));
             return;
@@ -103,9 +106,14 @@ impl Core {
         let Some(Pending { ticket, request, rejoins, .. }) = self.requests.take_answered(id) else { return };
         if let Request::Join { room, .. } = request
             && rejoins
+            && self.rooms.lacks_seat(&room)
         {
-            self.rooms.leave(&room);
-            self.emit(Event::Left { room, reason: refusal.code.clone() });
+            if let Some(wait) = refusal.retry_after {
+                self.rooms.retry(now, &room, wait.as_millis() as Ms);
+            } else {
+                self.rooms.leave(&room);
+                self.emit(Event::Left { room, reason: refusal.code.clone() });
+            }
         }
         if let Some(ticket) = ticket {
             self.effects.push(Effect::Settle(ticket, Err(RequestError::Refused(refusal))));

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use serde_json::value::RawValue;
 
 use super::request::Request;
-use super::rooms::Rooms;
 use super::{Ms, Ticket};
 use crate::options::Limits;
 use crate::outcome::SendError;
@@ -84,11 +83,26 @@ impl Requests {
         Ok(self.last_ticket)
     }
 
+    /// Queues a join of the client itself.
+    pub(crate) fn rejoin(&mut self, join: Request) {
+        let entry = Pending { rejoins: true, ..Pending::new(join) };
+        self.queued_bytes += entry.bytes;
+        self.queued.push_back(entry);
+    }
+
     /// Returns the rooms of joins without an answer.
     pub(crate) fn pending_joins(&self) -> impl Iterator<Item = &str> {
         self.sent.iter().chain(&self.queued).filter_map(|entry| match &entry.request {
             Request::Join { room, .. } => Some(room.as_str()),
             Request::Signal { .. } | Request::Leave { .. } | Request::Broadcast { .. } => None,
+        })
+    }
+
+    /// Returns the rooms of leaves without an answer.
+    pub(crate) fn pending_leaves(&self) -> impl Iterator<Item = &str> {
+        self.sent.iter().chain(&self.queued).filter_map(|entry| match &entry.request {
+            Request::Leave { room } => Some(room.as_str()),
+            Request::Signal { .. } | Request::Join { .. } | Request::Broadcast { .. } => None,
         })
     }
 
@@ -117,9 +131,9 @@ impl Requests {
         self.sent.iter().map(|entry| entry.request.text(Some(entry.id))).collect()
     }
 
-    /// Prepares a new session, whose numbers start at 1. Joins of `rooms` come first, then all
+    /// Prepares a new session, whose numbers start at 1. The `rejoins` come first, then all
     /// requests without an answer, except expired ones and earlier rejoins.
-    pub(crate) fn restart(&mut self, rooms: &Rooms) {
+    pub(crate) fn restart(&mut self, rejoins: Vec<Request>) {
         self.next_id = 1;
         self.sent_bytes = 0;
         for mut entry in self.sent.drain(..).rev() {
@@ -128,7 +142,7 @@ impl Requests {
             self.queued.push_front(entry);
         }
         self.queued.retain(|entry| !entry.rejoins && entry.expires.is_some());
-        for request in rooms.joins().rev() {
+        for request in rejoins.into_iter().rev() {
             self.queued.push_front(Pending { rejoins: true, ..Pending::new(request) });
         }
         self.queued_bytes = self.queued.iter().map(|entry| entry.bytes).sum();

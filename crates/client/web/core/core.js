@@ -82,7 +82,7 @@ export class Core {
   restore(now, session) {
     this.#resume = session.resume;
     this.#requests.restore(now, session);
-    this.#rooms = new Rooms(session.rooms);
+    this.#rooms = new Rooms(session.rooms, now);
     for (const name of session.names) this.#seen.insert(now, name);
   }
 
@@ -110,7 +110,7 @@ export class Core {
   #phaseDeadline() {
     const phase = this.#phase;
     if (phase.is !== 'connected') return phase.by ?? phase.until ?? Infinity;
-    return Math.min(phase.connection.deadline, this.#tokens.deadline);
+    return Math.min(phase.connection.deadline, this.#tokens.deadline, this.#rooms.deadline);
   }
 
   /** Connects now if the client is closed, is suspended or waits. */
@@ -161,6 +161,11 @@ export class Core {
 
   #tend(now, random, connection) {
     if (this.#tokens.startDueRenewal(now)) this.#emit('ask_token');
+    const rejoin = this.#rooms.takeDue(now, this.#requests.rooms('join'));
+    if (rejoin) {
+      this.#requests.rejoin(rejoin);
+      this.#flush();
+    }
     for (let due = connection.due(now); due !== null; due = connection.due(now)) {
       if (due === 'silent') return this.#giveUp(now, random, 'silent');
       this.#write(due);
@@ -292,10 +297,11 @@ export class Core {
     if (this.#phase.is === 'closed') throw new SendError('closed');
     if (!isName(request.to ?? request.room)) throw new SendError('bad_name');
     const isJoin = request.type === 'join';
-    if (isJoin && !this.#rooms.hasPlaceFor(request.room, this.#requests.joins())) {
+    if (isJoin && !this.#rooms.hasPlaceFor(request.room, this.#requests.rooms('join'))) {
       throw new SendError('too_many_rooms');
     }
     const ticket = this.#requests.push(now, request, this.#maxMessageBytes);
+    if (request.type === 'leave') this.#rooms.cancelRejoin(request.room);
     this.#flush();
     return ticket;
   }
@@ -341,7 +347,7 @@ export class Core {
         this.#acknowledged(message);
         return true;
       case 'error':
-        this.#failed(message);
+        this.#failed(now, message);
         return true;
       case 'left':
         this.#rooms.leave(message.room);
@@ -358,7 +364,8 @@ export class Core {
     if (welcome.resumed) {
       for (const text of this.#requests.retransmissions()) this.#emit({ write: text });
     } else {
-      this.#requests.startAgain(this.#rooms.joins());
+      this.#requests.startAgain(this.#rooms.startAgain());
+      for (const room of this.#requests.rooms('leave')) this.#rooms.cancelRejoin(room);
     }
     this.#flush();
   }
@@ -377,21 +384,27 @@ export class Core {
   #acknowledged({ id, delivered }) {
     const answered = this.#requests.answered(id);
     if (answered === undefined) return;
-    const { ticket, request } = answered;
-    if (request.type === 'join') this.#rooms.enter(request);
+    const { ticket, request, rejoins } = answered;
+    const isWanted = !rejoins || this.#rooms.lacksSeat(request.room);
+    if (request.type === 'join' && isWanted) this.#rooms.enter(request);
     if (request.type === 'leave') this.#rooms.leave(request.room);
     this.#settle(ticket, 'delivered', delivered);
     this.#flush();
   }
 
-  #failed(message) {
+  #failed(now, message) {
     if (message.id === undefined) return this.#emit({ event: message });
     const answered = this.#requests.answered(message.id);
     if (answered === undefined) return;
     const { ticket, request, rejoins } = answered;
-    if (rejoins) {
-      this.#rooms.leave(request.room);
-      this.#emit({ event: { type: 'left', room: request.room, reason: message.code } });
+    const { room } = request;
+    if (rejoins && this.#rooms.lacksSeat(room)) {
+      if (typeof message.retry_after_ms === 'number') {
+        this.#rooms.retry(now, room, message.retry_after_ms);
+      } else {
+        this.#rooms.leave(room);
+        this.#emit({ event: { type: 'left', room, reason: message.code } });
+      }
     }
     this.#settle(ticket, { refused: message.code });
     this.#flush();

@@ -63,10 +63,15 @@ export class Requests {
     return ticket;
   }
 
-  /** Returns the rooms of pending joins. */
-  joins() {
-    const joins = this.#all().filter(({ request }) => request.type === 'join');
-    return joins.map(({ request }) => request.room);
+  /** Queues a rejoin. */
+  rejoin(join) {
+    this.#setQueued([...this.#queued, makeEntry(join, { rejoins: true })]);
+  }
+
+  /** Returns the rooms of pending requests of this type, `join` or `leave`. */
+  rooms(type) {
+    const requests = this.#all().filter(({ request }) => request.type === type);
+    return requests.map(({ request }) => request.room);
   }
 
   /** Returns the text of the next request to send, or null if the limits allow none. */

@@ -1,13 +1,20 @@
-import { MAX_ROOMS } from './rules.js';
+import { MAX_REJOIN_WAIT, MAX_ROOMS, MIN_REJOIN_WAIT } from './rules.js';
 
 /** Rooms that the client is in or waits for. It rejoins them in a new session. */
 export class Rooms {
   /** The latest join of each room, in the order joined. */
   #joinByRoom = new Map();
+  /** Times of the next rejoin of rooms without a seat in this session; Infinity while pending. */
+  #rejoinAtByRoom = new Map();
+  /** Earliest time of the next repetition. */
+  #pausedUntil = 0;
 
-  /** @param {{room: string, data?: unknown}[]} saved */
-  constructor(saved = []) {
-    for (const room of saved) this.enter({ type: 'join', ...room });
+  /** @param {{room: string, data?: unknown, rejoins?: boolean}[]} saved */
+  constructor(saved = [], now = 0) {
+    for (const { rejoins, ...room } of saved) {
+      this.enter({ type: 'join', ...room });
+      if (rejoins) this.retry(now, room.room, 0);
+    }
   }
 
   /** Returns `true` if the limit allows a join of `room`, counting pending joins. */
@@ -19,19 +26,55 @@ export class Rooms {
   /** @param {object} join the request; without data the present data stays, as in the mesh */
   enter(join) {
     this.#joinByRoom.set(join.room, { ...this.#joinByRoom.get(join.room), ...join });
+    this.#rejoinAtByRoom.delete(join.room);
+    this.#pausedUntil = 0;
   }
 
   leave(room) {
     this.#joinByRoom.delete(room);
+    this.#rejoinAtByRoom.delete(room);
   }
 
-  /** Returns the requests that join the rooms again. */
-  joins() {
+  /** Forgets a room without a seat, which the application leaves. */
+  cancelRejoin(room) {
+    if (this.lacksSeat(room)) this.leave(room);
+  }
+
+  /** Returns `true` for a kept room without a seat in this session. */
+  lacksSeat(room) {
+    return this.#rejoinAtByRoom.has(room);
+  }
+
+  /** Starts a new session, without seats. Returns the requests that join the rooms again. */
+  startAgain() {
+    this.#rejoinAtByRoom = new Map([...this.#joinByRoom.keys()].map((room) => [room, Infinity]));
     return [...this.#joinByRoom.values()];
+  }
+
+  /** Repeats a refused rejoin after `wait` ms, but after at least 0.1 s and at most 30 s. */
+  retry(now, room, wait) {
+    const bounded = Math.min(Math.max(wait, MIN_REJOIN_WAIT), MAX_REJOIN_WAIT);
+    this.#rejoinAtByRoom.set(room, now + bounded);
+  }
+
+  /** When `takeDue` has a rejoin; Infinity for never. */
+  get deadline() {
+    return Math.max(this.#pausedUntil, Math.min(...this.#rejoinAtByRoom.values()));
+  }
+
+  /** Returns a due rejoin, if any. It waits for a pending join, whose data may be newer. */
+  takeDue(now, pending) {
+    if (now < this.deadline) return undefined;
+    const [room] = [...this.#rejoinAtByRoom].reduce((a, b) => (b[1] < a[1] ? b : a));
+    this.#pausedUntil = now + MIN_REJOIN_WAIT;
+    const mustWait = pending.includes(room);
+    this.#rejoinAtByRoom.set(room, mustWait ? this.#pausedUntil : Infinity);
+    return mustWait ? undefined : this.#joinByRoom.get(room);
   }
 
   /** Returns the saved form. */
   save() {
-    return this.joins().map(({ type: _, ...room }) => room);
+    return [...this.#joinByRoom.values()].map(({ type: _, ...join }) =>
+      this.lacksSeat(join.room) ? { ...join, rejoins: true } : join);
   }
 }

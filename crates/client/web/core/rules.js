@@ -45,5 +45,9 @@ export const DEFAULT_MESSAGE_BYTES = 65_536;
 export const MAX_UNANSWERED = 128;
 /** Size of unanswered requests, in bytes, at which no further request is sent. */
 export const MAX_UNANSWERED_BYTES = 131_072;
+/** Minimum wait before a refused rejoin is repeated, and between repetitions without success. */
+export const MIN_REJOIN_WAIT = 100;
+/** Maximum wait before a refused rejoin is repeated. */
+export const MAX_REJOIN_WAIT = 30_000;
 /** Maximum rooms that a client is in or waits for. */
 export const MAX_ROOMS = 256;
