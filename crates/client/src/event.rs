@@ -43,13 +43,14 @@ pub enum Event {
         /// Departed members.
         left: Vec<DepartedMember>,
     },
-    /// The client has no seat in a room, as answer to `leave`, because it was removed, or because
-    /// its rejoin after a lost session failed.
+    /// The client has no seat in a room and does not rejoin it: as answer to `leave`, because it
+    /// was removed, or because its rejoin in a new session was refused for good.
     Left {
         /// Name of the room.
         room: String,
-        /// `left` (by the client), `expired`, or the error code of the rejoin that failed. Expired:
-        /// the client was silent for too long, or a refused `leave` was carried out late.
+        /// `left` (by the client), `expired`, `forbidden`, the error code of the refused rejoin, or
+        /// a reason that a later release adds. Expired: the client was silent for too long, or a
+        /// refused `leave` was carried out late. Forbidden: its token does not admit the room.
         reason: String,
     },
     /// The ICE servers, as answer to [`Client::ice_servers`](crate::Client::ice_servers).

@@ -153,9 +153,10 @@ export interface MembersChanged {
 }
 
 /**
- * The client has no seat in a room. `reason` is `left` (by the client), `expired`, or the error
- * code of a rejoin that failed. Expired: the client was silent for too long, or a refused `leave`
- * was carried out late.
+ * The client has no seat in a room and does not rejoin it. `reason` is `left` (by the client),
+ * `expired`, `forbidden`, the error code of a refused rejoin, or one that a later release adds.
+ * Expired: the client was silent for too long, or a refused `leave` was carried out late.
+ * Forbidden: its token does not admit the room.
  */
 export interface Left {
   type: 'left';
