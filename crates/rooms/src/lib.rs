@@ -32,7 +32,7 @@
 //!     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("node-0").unwrap());
 //!     let session = SessionId([session; 16]);
 //!     let requester = Requester { client, session, accepted_at_us: 1, turn: 1, number: 1, node };
-//!     let op = Op::Join { requester, data: None };
+//!     let op = Op::Join { requester, data: None, capacity: None };
 //!     rooms.apply(1_700_000_000_000, &Request { room: room.clone(), op })
 //! };
 //! assert!(matches!(join("alice", 1).statuses[..], [SeatStatus::Member { .. }]));

@@ -95,6 +95,9 @@ pub enum Op {
         requester: Requester,
         /// JSON that the other members see; `None` keeps the value of a present client.
         data: Option<Box<str>>,
+        /// Capacity that the client's token sets (0: no limit). It leaves with the room's last
+        /// seat. `None`: the room's capacity stays. A Redis ignores it.
+        capacity: Option<u32>,
     },
     /// Removes a client from the room or its waiting queue.
     Leave {
@@ -150,7 +153,8 @@ pub enum Op {
         /// Id of the client.
         client: ClientId,
     },
-    /// Sets the room's own capacity (0: no limit); `None` removes it.
+    /// Sets the room's own capacity (0: no limit), which stays after its last seat; `None` removes
+    /// it.
     SetCapacity {
         /// Maximum members. Present members stay.
         capacity: Option<u32>,
@@ -233,6 +237,9 @@ pub struct OpResult {
     /// `true` if the operation created the room: its first record, in a room that had no version.
     /// Always `false` of a Redis, which so limits no new rooms.
     pub created: bool,
+    /// `true` if a join had no effect, as rooms have no bytes left. Other fields are of the room as
+    /// it is, or the default.
+    pub is_refused: bool,
     /// `true` if waiting clients may have moved up.
     pub queue_moved: bool,
     /// Nodes that serve members or waiting clients, by name. Empty if there is nothing to announce.

@@ -10,6 +10,9 @@ use crate::RoomOptions;
 /// Minimum time for all nodes to restore the seats of their sessions, in milliseconds.
 pub(crate) const MIN_SETTLE_MS: i64 = 5_000;
 
+/// Time for which a claimed room without clients keeps the capacity that an operator set: 24 h.
+pub(crate) const CAPACITY_KEPT_MS: i64 = 24 * 3_600_000;
+
 /// Times and limits of rooms, equal on all nodes of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
@@ -25,12 +28,13 @@ pub struct Rules {
     /// `true` if a seat needs no refresh: it lives until its session or its node ends, see
     /// [`Room::unclaim`](crate::Room::unclaim).
     pub claimed: bool,
-    /// Time that a member which left or expired is remembered, and a waiting client that left. Its
-    /// repeated commands are recognized, and it is not taken for a member that the store has lost.
+    /// Time that a client which left or expired is remembered. Its repeated commands are
+    /// recognized, and it is not taken for a client that the store has lost. With `claimed` also
+    /// the time that a room without members is kept, so at least the resume time and 30 s.
     pub remembered: Duration,
     /// Time without an operation after which a room is forgotten; 100 times as long with a capacity
-    /// of its own. Must exceed all other times. With `claimed`, a room without such a capacity is
-    /// forgotten once no client is present or remembered.
+    /// of its own. Must exceed all other times. With `claimed`, a room is forgotten once no client
+    /// is present or remembered; 24 h later if an operator set its capacity.
     pub idle: Duration,
     /// Maximum members in one answer.
     pub page: usize,

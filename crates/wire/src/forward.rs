@@ -221,6 +221,8 @@ pub enum Item<'a> {
         /// The epoch.
         epoch: u64,
     },
+    /// The sender of this batch has no bytes left for rooms, also as a backup.
+    RoomsFull,
     /// Asks the receiver to claim the seats of its sessions in the room with this name, which the
     /// sender took over.
     ClaimSeats(&'a str),

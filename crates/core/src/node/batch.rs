@@ -134,6 +134,7 @@ impl NodeCore {
             Item::RoomCopy { .. } => self.room_copy_part(now, sender, item),
             Item::RoomCopied { room, epoch, accepted } => self.room_copied(now, sender, room, *epoch, *accepted),
             Item::RoomRetired { room, epoch } => self.room_retired(room, *epoch),
+            Item::RoomsFull => self.peer_rooms_full(now, sender),
             Item::ClaimSeats(room) => {
                 if let Ok(room) = RoomName::new(room) {
                     self.claim_seats(&room);

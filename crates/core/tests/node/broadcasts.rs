@@ -202,7 +202,7 @@ fn joins_elsewhere(stage: &mut Stage, name: &str, session: u8) {
     let requester =
         Requester { client, session: SessionId([session; 16]), accepted_at_us: 1_000, turn: 1, number: 1, node };
     let data = Some(format!("\"{}\"", "x".repeat(4_000)).into());
-    stage.apply_in_store("r", Op::Join { requester, data });
+    stage.apply_in_store("r", Op::Join { requester, data, capacity: None });
 }
 
 #[test]

@@ -369,7 +369,7 @@ impl Stage {
     /// Carries out a client's join in the store, and loses the answer.
     pub(crate) fn join_without_answer(&mut self, name: &str, room: &str) {
         let requester = self.requester(name, u64::MAX >> 11);
-        self.apply_in_store(room, Op::Join { requester, data: None });
+        self.apply_in_store(room, Op::Join { requester, data: None, capacity: None });
     }
 
     fn requester(&self, name: &str, number: u64) -> Requester {

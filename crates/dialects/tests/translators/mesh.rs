@@ -224,7 +224,7 @@ impl<F: Frames> Mesh<F> {
                 return true;
             }
             ClientMessage::Join { room, data, .. } => {
-                (room, Op::Join { requester, data: data.map(RawValue::get).map(Box::from) })
+                (room, Op::Join { requester, data: data.map(RawValue::get).map(Box::from), capacity: None })
             }
             ClientMessage::Leave { room, .. } => {
                 self.left_full.extend(self.full.get(&*room).cloned());

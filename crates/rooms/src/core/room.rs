@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
 
-use super::record::{CLAIMED, LastCommand, Record, Records};
-use crate::rules::millis;
+use super::record::{CLAIMED, LastCommand, Record, Records, bytes_of_seat};
+use crate::rules::{CAPACITY_KEPT_MS, millis};
 use crate::{Change, LeftReason, Member, Op, OpResult, Requester, Rules, Seat, SeatStatus, Stamp};
 
 /// One room. [`Rooms`](super::Rooms) has many; a mesh without a store keeps each at its owner.
@@ -21,6 +21,8 @@ pub struct Room {
     /// The server process that wrote it last.
     run: u64,
     capacity: Option<u32>,
+    /// `true` if an operator set `capacity`, so that it stays after the last seat.
+    keeps_capacity: bool,
     /// `true` if it was full and admits no client any more, see [`Rules::seals`].
     is_sealed: bool,
     /// The latest time given out as a place, so that no two places are equal.
@@ -109,20 +111,49 @@ impl Room {
     }
 
     /// Returns `true` if a room with claimed seats can be forgotten. No client has a seat or is
-    /// remembered, and no lost seat may be restored. A capacity of its own has not been used for
-    /// 100 times [`Rules::idle`].
-    pub fn is_finished(&self, rules: &Rules, now: u64) -> bool {
-        let is_unused = self.records.is_empty() && signed(now) >= self.settled_at;
-        is_unused && (self.capacity.is_none() || self.is_over(rules, signed(now)))
+    /// remembered, and no lost seat may be restored. A capacity of an operator has not been used
+    /// for 24 h.
+    pub fn is_finished(&self, now: u64) -> bool {
+        let now = signed(now);
+        self.records.is_empty() && now >= self.settled_at && self.touched + self.kept_ms() < now
+    }
+
+    /// Returns how long it is kept after its last use without a client, in milliseconds.
+    fn kept_ms(&self) -> i64 {
+        if self.capacity.is_some() { CAPACITY_KEPT_MS } else { 0 }
+    }
+
+    /// Returns `Some` without members and waiting clients: `true` if it has a capacity of its own.
+    pub fn vacancy(&self) -> Option<bool> {
+        self.records.is_vacant().then_some(self.capacity.is_some())
+    }
+
+    /// Returns the estimated bytes of its clients.
+    pub fn bytes(&self) -> usize {
+        self.records.bytes()
+    }
+
+    /// Returns the bytes that an operation of a client would add: a new seat, or larger `data`. 0
+    /// for a repeated join, and for other operations.
+    pub fn growth(&self, op: &Op) -> usize {
+        let Op::Join { requester, data, .. } = op else { return 0 };
+        let Requester { client, node, .. } = requester;
+        match (self.records.last(client), self.records.get(client)) {
+            (Some(last), _) if last.has_done(requester) || last.outdates(requester) => 0,
+            (_, Some(known)) => {
+                let bytes = |data: Option<&str>| data.map_or(0, str::len);
+                bytes(data.as_deref()).saturating_sub(bytes(known.seat.data.as_deref()))
+            }
+            (_, None) => bytes_of_seat(client, node, data.as_deref()),
+        }
     }
 
     /// Returns when an operation would expire or admit a client, or the room ends; `None`: never.
     pub fn deadline(&self, rules: &Rules) -> Option<u64> {
         let settles = (self.settled_at > self.touched).then_some(self.settled_at);
         let expires = self.records.first_end(rules.stale_ms()).map(|at| at.max(self.settled_at));
-        let is_idle = self.records.is_empty();
-        let unused = self.touched + self.capacity.map_or(0, |_| millis(rules.idle * 100)) + 1;
-        let finished = is_idle.then(|| unused.max(self.settled_at));
+        let is_unused = self.records.is_empty();
+        let finished = is_unused.then(|| (self.touched + self.kept_ms() + 1).max(self.settled_at));
         [settles, expires, finished].into_iter().flatten().min().map(unsigned)
     }
 
@@ -145,6 +176,9 @@ impl Room {
         step.expire();
         step.admit();
         step.room.is_sealed |= rules.seals && step.room.is_full(rules);
+        if rules.claimed && !step.room.keeps_capacity && step.room.records.is_vacant() {
+            step.room.capacity = None;
+        }
         let result = step.result(op);
         OpResult { created: !was_there && !self.records.is_empty(), ..result.with_informed() }
     }
@@ -184,11 +218,11 @@ impl Room {
 impl Step<'_> {
     fn carry_out(&mut self, op: &Op) {
         match op {
-            Op::Join { requester, data } => {
+            Op::Join { requester, data, capacity } => {
                 // An expired client has no seat to return to.
                 self.expire();
                 self.admit();
-                self.join(requester, data.as_deref());
+                self.join(requester, data.as_deref(), *capacity);
             }
             Op::Leave { requester } => self.leave(requester),
             Op::Remove { requester } => self.remove(requester),
@@ -210,7 +244,9 @@ impl Step<'_> {
                 self.room.version = Some(known + u64::from(is_news));
             }
             Op::List { .. } | Op::Find { .. } => {}
-            Op::SetCapacity { capacity } => self.room.capacity = *capacity,
+            Op::SetCapacity { capacity } => {
+                (self.room.capacity, self.room.keeps_capacity) = (*capacity, capacity.is_some());
+            }
         }
     }
 
@@ -219,7 +255,7 @@ impl Step<'_> {
         self.room.last_place
     }
 
-    fn join(&mut self, requester: &Requester, data: Option<&str>) {
+    fn join(&mut self, requester: &Requester, data: Option<&str>, capacity: Option<u32>) {
         let last = self.room.records.last(&requester.client);
         if last.is_some_and(|last| self.is_outdated(&last, requester)) {
             return;
@@ -238,6 +274,10 @@ impl Step<'_> {
                 self.joined(&seat);
             }
             return self.put(seat, left);
+        }
+        if capacity.is_some() && capacity != self.room.capacity {
+            (self.room.capacity, self.room.keeps_capacity) = (capacity, false);
+            self.admit();
         }
         let is_admitted = self.room.has_room(self.rules, self.now);
         let is_full = |max: u32| self.room.records.waiting_count() >= max as usize;
@@ -474,6 +514,7 @@ impl Step<'_> {
             statuses,
             members,
             more,
+            is_refused: false,
             settling: now < room.settled_at,
             ..OpResult::default()
         }

@@ -83,7 +83,7 @@ impl RedisStore {
         call.arg(millis(self.rules.remembered)).arg(millis(idle)).arg(page).arg(page_bytes).arg(stale_at_once);
         call.arg(replaced_ago.map_or_else(|| "-1".to_owned(), |ago| ago.to_string())).arg(u8::from(seals));
         match op {
-            Op::Join { requester, data } => add_requester(&mut call, requester)
+            Op::Join { requester, data, .. } => add_requester(&mut call, requester)
                 .arg(data.as_deref().unwrap_or_default())
                 .arg(max_waiting.map_or(-1, i64::from)),
             Op::Leave { requester } | Op::Remove { requester } => add_requester(&mut call, requester),

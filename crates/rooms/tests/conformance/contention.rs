@@ -21,7 +21,11 @@ async fn concurrent_joins_over_many_connections_fill_ten_seats() {
         tasks.spawn(async move {
             for number in 1..100 {
                 let requester = Requester { number, ..requester(&format!("{connection}-{}", number % 20)) };
-                let op = if number % 3 == 0 { Op::Leave { requester } } else { Op::Join { requester, data: None } };
+                let op = if number % 3 == 0 {
+                    Op::Leave { requester }
+                } else {
+                    Op::Join { requester, data: None, capacity: None }
+                };
                 let request = Request { room: RoomName::new("ten").unwrap(), op };
                 let result = store.apply(vec![request]).await.remove(0).unwrap();
                 assert!(result.count <= u64::from(CAPACITY), "{result:?}");
@@ -46,7 +50,10 @@ async fn refresh_of_thousand_rooms_takes_few_round_trips() {
     let people =
         |number: usize| (0..10).map(move |person| Requester { number: 1, ..requester(&format!("p{number}-{person}")) });
     let joins = (0..1000).flat_map(|number| people(number).map(move |requester| (number, requester)));
-    let joins = joins.map(|(number, requester)| Request { room: room(number), op: Op::Join { requester, data: None } });
+    let joins = joins.map(|(number, requester)| Request {
+        room: room(number),
+        op: Op::Join { requester, data: None, capacity: None },
+    });
     tested.store.apply(joins.collect()).await.into_iter().for_each(|joined| drop(joined.unwrap()));
     let seat = |requester| seat(requester, SeatStatus::Unknown);
     let refreshes =
@@ -75,7 +82,7 @@ async fn cluster_accepts_every_script() {
     assert_eq!(room.members().await, ["bob"]);
     let rooms = (0..50).map(|number| Request {
         room: RoomName::new(&format!("r{number}")).unwrap(),
-        op: Op::Join { requester: Requester { number: 1, ..requester("carol") }, data: None },
+        op: Op::Join { requester: Requester { number: 1, ..requester("carol") }, data: None, capacity: None },
     });
     assert!(room.store.apply(rooms.collect()).await.into_iter().all(|joined| joined.unwrap().count == 1));
 }
@@ -86,7 +93,7 @@ async fn meshes_with_different_prefixes_share_no_room() {
     let mesh = |prefix: &str| redis_store(&server.url(), rules(0)).with_prefix(prefix.parse().unwrap());
     let (blue, green) = (mesh("blue"), mesh("green"));
     let (in_blue, in_green) = (Store::Redis(blue.clone()), Store::Redis(green.clone()));
-    apply(&in_blue, "lobby", Op::Join { requester: requester("alice"), data: None }).await.unwrap();
+    apply(&in_blue, "lobby", Op::Join { requester: requester("alice"), data: None, capacity: None }).await.unwrap();
     assert_eq!(apply(&in_green, "lobby", Op::List { after: None }).await.unwrap().count, 0);
     assert_eq!(apply(&in_blue, "lobby", Op::List { after: None }).await.unwrap().count, 1);
 

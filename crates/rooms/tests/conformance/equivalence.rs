@@ -43,7 +43,7 @@ fn seats() -> impl Strategy<Value = Vec<Seat>> {
 /// An operation, the seconds before it, and `true` if another server process continues then.
 pub(crate) fn step() -> impl Strategy<Value = (u64, bool, Op)> {
     let op = prop_oneof![
-        6 => (someone(), data()).prop_map(|(requester, data)| Op::Join { requester, data }),
+        6 => (someone(), data()).prop_map(|(requester, data)| Op::Join { requester, data, capacity: None }),
         3 => someone().prop_map(|requester| Op::Leave { requester }),
         1 => someone().prop_map(|requester| Op::Remove { requester }),
         2 => (someone(), 0..30_u64).prop_map(|(requester, keep)| Op::Drop { requester, keep: Duration::from_secs(keep) }),

@@ -14,7 +14,7 @@ use crate::test_room::{Store, apply, eventually, redis_store, requester, rules};
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn join_of(name: &str) -> Op {
-    Op::Join { requester: Requester { number: 1, ..requester(name) }, data: None }
+    Op::Join { requester: Requester { number: 1, ..requester(name) }, data: None, capacity: None }
 }
 
 async fn join(store: &RedisStore, name: &str) -> Result<OpResult, StoreError> {

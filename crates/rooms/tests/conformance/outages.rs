@@ -24,7 +24,7 @@ async fn call_fails_within_its_limit_when_the_server_hangs() {
     let mut room = TestRoom::redis(rules(0));
     room.join("alice").await;
     let requester = room.requester("bob");
-    let join = Op::Join { requester, data: None };
+    let join = Op::Join { requester, data: None, capacity: None };
     room.server.as_ref().unwrap().pause();
     let start = Instant::now();
     let refused = apply(&room.store, "lobby", join.clone()).await;
@@ -41,7 +41,7 @@ async fn empty_room_is_forgotten_after_its_idle_time() {
     let now = 1_800_000_000_000;
     let alice = |number| Requester { number, ..requester("alice") };
     for (time, room, op, known) in [
-        (now, "r", Op::Join { requester: alice(1), data: None }, [true, false, false]),
+        (now, "r", Op::Join { requester: alice(1), data: None, capacity: None }, [true, false, false]),
         (now, "r", Op::Leave { requester: alice(2) }, [true, false, false]),
         (now, "own", Op::SetCapacity { capacity: Some(3) }, [true, true, false]),
         // A room with a capacity of its own is kept.

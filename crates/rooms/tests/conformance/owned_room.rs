@@ -31,7 +31,7 @@ fn at(client: &str, on: &str, turn: u64, number: u64) -> Requester {
 }
 
 fn join(requester: Requester) -> Op {
-    Op::Join { requester, data: None }
+    Op::Join { requester, data: None, capacity: None }
 }
 
 fn claim(requester: Requester) -> Op {
@@ -82,7 +82,7 @@ fn result_counts_the_other_members_that_changes_reach() {
     let mut informed = |op: Op| room.apply(&rules, T, &op).informed;
     assert_eq!(informed(join(at("carol", "c", 1, 1))), 2);
     assert_eq!(informed(join(at("carol", "c", 1, 2))), 0, "no news");
-    assert_eq!(informed(Op::Join { requester: at("carol", "c", 1, 3), data: Some("1".into()) }), 2);
+    assert_eq!(informed(Op::Join { requester: at("carol", "c", 1, 3), data: Some("1".into()), capacity: None }), 2);
     assert_eq!(informed(Op::Leave { requester: at("carol", "c", 1, 4) }), 2);
     assert_eq!(informed(Op::Leave { requester: at("carol", "c", 1, 4) }), 0);
 }
@@ -192,7 +192,7 @@ fn rebuilt_room_restores_seats_before_it_admits() {
     let rules = claimed(1);
     let mut room = Room::rebuilt(&rules, T);
     assert_eq!((room.stamp().incarnation, room.deadline(&rules)), (T, Some(T + SETTLE_MS)));
-    assert!(!room.is_finished(&rules, T + SETTLE_MS - 1) && room.is_finished(&rules, T + SETTLE_MS));
+    assert!(!room.is_finished(T + SETTLE_MS - 1) && room.is_finished(T + SETTLE_MS));
 
     let newcomer = room.apply(&rules, T + 1, &join(at("dora", "a", 1, 1)));
     assert_eq!((ahead(&newcomer), newcomer.settling), (0, true));
@@ -226,6 +226,28 @@ fn rebuilt_room_gets_its_own_capacity_back() {
     }
     room.apply(&rules, settled, &restore(Some(9)));
     assert_eq!(room.counts(), (2, 1), "the room has settled");
+}
+
+#[test]
+fn capacity_of_a_token_leaves_with_the_last_seat() {
+    let rules = claimed(0);
+    for (by_operator, expected) in [(false, None), (true, Some(1))] {
+        let mut room = Room::default();
+        let join = |name, number| {
+            let capacity = Some(1).filter(|_| !by_operator);
+            Op::Join { requester: at(name, "a", 1, number), data: None, capacity }
+        };
+        if by_operator {
+            room.apply(&rules, T, &Op::SetCapacity { capacity: Some(1) });
+        }
+        assert_eq!(room.apply(&rules, T, &join("alice", 1)).capacity, Some(1));
+        assert!(room.apply(&rules, T, &join("bob", 1)).statuses[0].is_waiting());
+        for name in ["bob", "alice"] {
+            room.apply(&rules, T, &Op::Leave { requester: at(name, "a", 1, 2) });
+        }
+        assert_eq!(room.apply(&rules, T, &touch()).capacity, expected);
+        assert_eq!(room.vacancy(), Some(by_operator));
+    }
 }
 
 #[test]
@@ -328,7 +350,6 @@ fn time_never_runs_backwards() {
 fn room_is_finished_when_no_client_is_remembered() {
     let rules = claimed(0);
     let remembered = u64::try_from(rules.remembered.as_millis()).unwrap();
-    let idle = u64::try_from(rules.idle.as_millis()).unwrap();
     let leave = |client| Op::Leave { requester: at(client, "a", 1, 2) };
     let capacity = |capacity| Op::SetCapacity { capacity };
     // Operations at `T`, and the time until the room is finished. `None`: never.
@@ -337,9 +358,9 @@ fn room_is_finished_when_no_client_is_remembered() {
         (vec![join(at("alice", "a", 1, 1))], None),
         (vec![join(at("alice", "a", 1, 1)), leave("alice")], Some(remembered + 1)),
         (vec![join(at("alice", "a", 1, 1)), join(at("bob", "a", 1, 1)), leave("alice")], None),
-        (vec![capacity(Some(3))], Some(idle * 100 + 1)),
+        (vec![capacity(Some(3))], Some(DAY_MS + 1)),
         (vec![capacity(Some(3)), capacity(None)], Some(1)),
-        (vec![join(at("alice", "a", 1, 1)), capacity(Some(3)), leave("alice")], Some(remembered + idle * 100 + 1)),
+        (vec![join(at("alice", "a", 1, 1)), capacity(Some(3)), leave("alice")], Some(remembered + DAY_MS + 1)),
     ] {
         let mut room = Room::default();
         ops.iter().for_each(|op| drop(room.apply(&rules, T, op)));
@@ -347,7 +368,7 @@ fn room_is_finished_when_no_client_is_remembered() {
         // An owner applies an operation at each deadline until the room is finished.
         for _ in 0..10 {
             let Some(deadline) = room.deadline(&rules) else { break };
-            if room.is_finished(&rules, deadline) {
+            if room.is_finished(deadline) {
                 finished = Some(deadline - T);
                 break;
             }

@@ -35,11 +35,11 @@ fn repeated_join_is_a_change_only_with_new_data() {
         assert_eq!((again.version, changes_of(&again).len(), again.members.len()), (first.version, 0, 1));
 
         let requester = room.requester("alice");
-        let changed = room.apply(Op::Join { requester, data: Some("2".into()) }).await;
+        let changed = room.apply(Op::Join { requester, data: Some("2".into()), capacity: None }).await;
         assert_eq!(changes_of(&changed), ["+alice"]);
         assert_eq!((changed.version, changed.count), (first.version + 1, 1));
         let requester = room.requester("alice");
-        let silent = room.apply(Op::Join { requester, data: None }).await;
+        let silent = room.apply(Op::Join { requester, data: None, capacity: None }).await;
         assert_eq!((changes_of(&silent).len(), silent.members[0].data.as_deref()), (0, Some("2")));
     });
 }
@@ -48,11 +48,11 @@ fn repeated_join_is_a_change_only_with_new_data() {
 fn retransmitted_command_changes_nothing() {
     on_all(rules(0), async |mut room| {
         let (join, leave) = (room.requester("alice"), room.requester("alice"));
-        room.apply(Op::Join { requester: join.clone(), data: None }).await;
+        room.apply(Op::Join { requester: join.clone(), data: None, capacity: None }).await;
         let left = room.apply(Op::Leave { requester: leave.clone() }).await;
         assert_eq!(changes_of(&left), ["-alice"]);
 
-        let again = room.apply(Op::Join { requester: join, data: None }).await;
+        let again = room.apply(Op::Join { requester: join, data: None, capacity: None }).await;
         assert_eq!((&again.statuses[..], again.version), (&[SeatStatus::Out][..], left.version));
         let again = room.apply(Op::Leave { requester: leave }).await;
         assert_eq!((changes_of(&again).len(), again.version), (0, left.version));
@@ -70,7 +70,7 @@ fn newer_session_takes_the_seat_from_an_older_one() {
             number: 1,
             ..requester("alice")
         };
-        let taken = room.apply(Op::Join { requester: newer.clone(), data: None }).await;
+        let taken = room.apply(Op::Join { requester: newer.clone(), data: None, capacity: None }).await;
         assert!(is_member(&taken) && changes_of(&taken).is_empty());
 
         assert_eq!(changes_of(&room.leave("alice").await).len(), 0);
@@ -245,7 +245,7 @@ fn restored_seat_wins_when_its_command_was_lost() {
         assert!(is_member(&restored) && restored.waiting == 0, "{restored:?}");
         // Lost: carol's second join.
         let carol = room.requester("carol");
-        room.apply(Op::Join { requester: carol.clone(), data: None }).await;
+        room.apply(Op::Join { requester: carol.clone(), data: None, capacity: None }).await;
         let left = room.leave("carol").await;
         assert_eq!(left.statuses, [SeatStatus::Out]);
         let later = Requester { number: carol.number + 2, ..carol.clone() };

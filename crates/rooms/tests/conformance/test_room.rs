@@ -135,7 +135,7 @@ impl TestRoom {
     /// Joins a client by its next command, with its name as data.
     pub(crate) async fn join(&mut self, name: &str) -> OpResult {
         let requester = self.requester(name);
-        self.apply(Op::Join { requester, data: Some(format!("{{\"name\":\"{name}\"}}").into()) }).await
+        self.apply(Op::Join { requester, data: Some(format!("{{\"name\":\"{name}\"}}").into()), capacity: None }).await
     }
 
     /// Joins clients one after the other.

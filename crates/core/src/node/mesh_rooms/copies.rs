@@ -13,6 +13,7 @@ use super::super::NodeCore;
 use super::MeshRooms;
 use super::owner::LogEntry;
 use super::requests::Requester;
+use super::room_table::RoomEntry;
 
 /// Maximum bytes of a copy: 100,000 clients with small `data`. A larger one is dropped.
 const MAX_COPY_BYTES: usize = 256 * 1024 * 1024;
@@ -30,6 +31,12 @@ pub(super) struct RoomCopy {
     pub(super) givers: BTreeSet<NodeId>,
 }
 
+impl RoomEntry for RoomCopy {
+    fn room(&self) -> &Room {
+        &self.room
+    }
+}
+
 impl MeshRooms {
     /// Returns the number of copies that wait for the next owners of their rooms.
     pub(super) fn waiting_copies(&self) -> usize {
@@ -38,7 +45,7 @@ impl MeshRooms {
 
     /// Ends the logs of nodes that are not the owners of their rooms any more.
     pub(super) fn unfollow_former_owners(&mut self) {
-        for (room, copy) in &mut self.copies {
+        for (room, copy) in self.copies.iter_mut() {
             copy.from.take_if(|from| super::owner_in(&self.ranking, room) != Some(from.as_str()));
         }
     }
@@ -141,20 +148,24 @@ impl NodeCore {
                 RoomCopy { room: Room::default(), at: start, from: Some(sender.clone()), givers: BTreeSet::new() };
             mesh.copies.insert(room.clone(), copy);
         }
-        let next = |copy: &&mut RoomCopy| {
+        let next = |copy: &&RoomCopy| {
             copy.from.as_ref() == Some(sender) && (copy.at.epoch, copy.at.number + 1) == (at.epoch, at.number)
         };
-        let Some(copy) = mesh.copies.get_mut(&room).filter(next) else {
+        if mesh.copies.get(&room).filter(next).is_none() {
             let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: false };
             self.peers.note_now(sender, &answer);
             return;
-        };
-        copy.at = at;
+        }
         if is_new {
             let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: true };
             self.peers.note_now(sender, &answer);
         }
-        let result = entry.apply(&mut copy.room, &mesh.rules.of(&room), clock);
+        let rules = mesh.rules.of(&room);
+        let applied = mesh.copies.change(&room, |copy| {
+            copy.at = at;
+            entry.apply(&mut copy.room, &rules, clock)
+        });
+        let Some(result) = applied else { return };
         let requester = requester.and_then(|(node, id)| Some(Requester { node: NodeId::new(node).ok()?, id }));
         self.commit(now, &room, (clock, &entry), requester.as_ref(), result);
     }

@@ -13,6 +13,7 @@
 //! | their backups and epochs | `backups` |
 //! | their seats: claims and expiry | `seats` |
 //! | copies of rooms that other nodes own | `copies` |
+//! | bytes of rooms: limit, refusals, rooms without clients | `space`, `room_table` |
 //! | the wait for all members before this node serves rooms of a new view | `barrier` |
 //!
 //! `docs/ROOMS.md` has the rules and the failures that they survive. `view`, `sweep` and `batch`
@@ -23,7 +24,9 @@ mod barrier;
 mod copies;
 mod owner;
 mod requests;
+mod room_table;
 mod seats;
+mod space;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -38,6 +41,8 @@ use self::barrier::Barrier;
 use self::copies::RoomCopy;
 use self::owner::{LogEntry, OwnedRoom};
 use self::requests::{Requester, Requests};
+use self::room_table::RoomTable;
+use self::space::Space;
 use super::{NodeCore, Settings};
 use crate::View;
 
@@ -57,7 +62,8 @@ pub(super) struct MeshRooms {
     ranking: Ranking,
     requests: Requests,
     barrier: Barrier,
-    owned: BTreeMap<RoomName, OwnedRoom>,
+    owned: RoomTable<OwnedRoom>,
+    space: Space,
     /// Times in ms since 1970 at which an owned room changes without a request.
     deadlines: BTreeSet<(u64, RoomName)>,
     /// Owned rooms of which the backup lacks a copy, for lack of room in its lane.
@@ -74,7 +80,7 @@ pub(super) struct MeshRooms {
     left: BTreeSet<NodeId>,
     /// Lost nodes whose seats in an owned room are to expire. A request for the room does not wait.
     expiring: BTreeMap<RoomName, BTreeSet<NodeId>>,
-    copies: BTreeMap<RoomName, RoomCopy>,
+    copies: RoomTable<RoomCopy>,
     /// Bytes of copies that have arrived in part, by sender and room.
     partial: BTreeMap<(NodeId, RoomName), Vec<u8>>,
     counts: MeshRoomCounts,
@@ -109,6 +115,10 @@ pub struct MeshRoomFigures {
     pub requests: usize,
     /// Members of the view that have not confirmed it to this node.
     pub unconfirmed: usize,
+    /// Owned rooms without members and waiting clients.
+    pub vacant: usize,
+    /// Estimated bytes of owned rooms and copies.
+    pub bytes: usize,
 }
 
 /// An operation whose result this node announced, for tests of whole meshes.
@@ -144,7 +154,8 @@ impl MeshRooms {
             ranking: Ranking::default(),
             requests: Requests::new(settings.incarnation),
             barrier: Barrier::new(settings.incarnation),
-            owned: BTreeMap::new(),
+            owned: RoomTable::default(),
+            space: Space::new(settings.rooms.max_bytes),
             deadlines: BTreeSet::new(),
             unsent: BTreeSet::new(),
             outdated: BTreeMap::new(),
@@ -153,7 +164,7 @@ impl MeshRooms {
             left: BTreeSet::new(),
             expiring: BTreeMap::new(),
             claim_requests: BTreeSet::new(),
-            copies: BTreeMap::new(),
+            copies: RoomTable::default(),
             partial: BTreeMap::new(),
             counts: MeshRoomCounts::default(),
             commits: settings.rooms.records_commits.then(Vec::new),
@@ -257,7 +268,7 @@ impl NodeCore {
     /// the rooms that it backed up.
     pub(super) fn room_peer_restarted(&mut self, now: Instant, node: &NodeId) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
-        for copy in mesh.copies.values_mut() {
+        for (_, copy) in mesh.copies.iter_mut() {
             copy.from.take_if(|from| *from == *node);
         }
         mesh.partial.retain(|(sender, _), _| sender != node);
@@ -284,6 +295,8 @@ impl NodeCore {
         self.apply_unclaims(now);
         self.ask_for_claims();
         self.handle_deadlines(now);
+        self.make_space();
+        self.report_full_rooms(now);
     }
 
     /// Announces a result, and sends it to the node that requested it.
@@ -348,7 +361,8 @@ impl NodeCore {
         let mesh = self.mesh_rooms.as_ref()?;
         let (owned, copies, requests) = (mesh.owned.len(), mesh.copies.len(), mesh.requests.len());
         let (waiting, unconfirmed) = (mesh.waiting_copies(), mesh.barrier.waiting.len());
-        Some(MeshRoomFigures { owned, copies, waiting, requests, unconfirmed })
+        let (vacant, bytes) = (mesh.space.vacant_rooms(), mesh.bytes());
+        Some(MeshRoomFigures { owned, copies, waiting, requests, unconfirmed, vacant, bytes })
     }
 }
 

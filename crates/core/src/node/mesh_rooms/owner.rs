@@ -15,6 +15,7 @@ use super::super::NodeCore;
 use super::MeshRooms;
 use super::copies::RoomCopy;
 use super::requests::Requester;
+use super::room_table::RoomEntry;
 
 /// An entry in the log of a room.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -72,6 +73,14 @@ pub(super) struct OwnedRoom {
     pub(super) former: BTreeSet<NodeId>,
     /// Time in ms since 1970 at which the room changes without a request. `None`: never.
     pub(super) deadline: Option<u64>,
+    /// Kind of a room without clients (`Space`), with the time since when in ms since 1970.
+    pub(super) vacant: Option<(usize, u64)>,
+}
+
+impl RoomEntry for OwnedRoom {
+    fn room(&self) -> &Room {
+        &self.room
+    }
 }
 
 impl OwnedRoom {
@@ -97,6 +106,7 @@ impl MeshRooms {
     pub(super) fn give_up(&mut self, room: &RoomName) {
         if let Some(owned) = self.owned.remove(room) {
             self.forget_deadline(room, owned.deadline);
+            self.forget_vacancy(room, owned.vacant);
             self.unsent.remove(room);
             self.unassigned.remove(room);
             self.expiring.remove(room);
@@ -114,7 +124,8 @@ impl MeshRooms {
         }
     }
 
-    fn update_deadline(&mut self, name: &RoomName) {
+    fn update_deadline(&mut self, clock: u64, name: &RoomName) {
+        self.update_vacancy(clock, name);
         let Some(owned) = self.owned.get_mut(name) else { return };
         let next = owned.room.deadline(&self.rules);
         if let Some(before) = std::mem::replace(&mut owned.deadline, next).filter(|before| Some(*before) != next) {
@@ -130,10 +141,11 @@ impl MeshRooms {
     fn own(&mut self, name: &RoomName, room: Room, (rank, epoch): (LogPosition, u64), former: BTreeSet<NodeId>) {
         let (at, unconfirmed) = (LogPosition { epoch, number: 0 }, Some(rank));
         let lacking = if rank.epoch > 0 { rank.epoch + 1..epoch } else { 0..0 };
-        let owned = OwnedRoom { room, at, unconfirmed, lacking, backup: None, is_sent: true, former, deadline: None };
+        let (backup, deadline, vacant, is_sent) = (None, None, None, true);
+        let owned = OwnedRoom { room, at, unconfirmed, lacking, backup, is_sent, former, deadline, vacant };
         let replaced = self.owned.insert(name.clone(), owned);
         debug_assert!(replaced.is_none(), "{name} has two states");
-        self.update_deadline(name);
+        self.update_deadline(epoch, name);
     }
 }
 
@@ -144,7 +156,7 @@ impl NodeCore {
     pub(super) fn review_rooms(&mut self, back: &[NodeId]) {
         let Some(mesh) = &self.mesh_rooms else { return };
         let (mut given_up, mut unassigned, mut claim_requests) = (Vec::new(), Vec::new(), Vec::new());
-        for (name, owned) in &mesh.owned {
+        for (name, owned) in mesh.owned.iter() {
             if !mesh.owns(name) {
                 given_up.push(name.clone());
                 continue;
@@ -172,10 +184,14 @@ impl NodeCore {
             return;
         }
         let is_new = !mesh.owned.contains_key(&room);
+        if is_new && !mesh.barrier.is_complete() {
+            return mesh.barrier.park(now, requester, ((room, seen), op));
+        }
+        if self.refuse_for_space(now, &requester, (&room, seen), &op) {
+            return;
+        }
+        let Some(mesh) = &mut self.mesh_rooms else { return };
         if is_new {
-            if !mesh.barrier.is_complete() {
-                return mesh.barrier.park(now, requester, ((room, seen), op));
-            }
             let epoch = mesh.clock(now);
             mesh.own(&room, Room::default(), (LogPosition::default(), epoch), BTreeSet::new());
             let backup = self.backup_for(&room);
@@ -206,6 +222,22 @@ impl NodeCore {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
         }
         self.apply_entry(now, &room, &LogEntry::Op(op), Some(&requester));
+        self.make_space();
+    }
+
+    /// Ends an owned room, and requests its copies to be removed.
+    pub(super) fn end_room(&mut self, name: &RoomName) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let Some(owned) = mesh.owned.remove(name) else { return };
+        mesh.forget_deadline(name, owned.deadline);
+        mesh.forget_vacancy(name, owned.vacant);
+        mesh.unsent.remove(name);
+        mesh.unassigned.remove(name);
+        mesh.expiring.remove(name);
+        let retired = Item::RoomRetired { room: name.as_str(), epoch: owned.at.epoch + 1 };
+        for node in owned.former.iter().chain(&owned.backup) {
+            self.peers.note_now(node, &retired);
+        }
     }
 
     /// Applies an entry, and sends it to the backup or, without one, commits it. If the copy before
@@ -223,11 +255,14 @@ impl NodeCore {
         }
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let clock = mesh.clock(now);
-        let Some(owned) = mesh.owned.get_mut(name) else { return };
-        owned.at.number += 1;
-        let result = entry.apply(&mut owned.room, &mesh.rules.of(name), clock);
-        let (at, is_sent, backup) = (owned.at, owned.is_sent, owned.backup.clone());
-        mesh.update_deadline(name);
+        let rules = mesh.rules.of(name);
+        let applied = mesh.owned.change(name, |owned| {
+            owned.at.number += 1;
+            let result = entry.apply(&mut owned.room, &rules, clock);
+            (result, owned.at, owned.is_sent, owned.backup.clone())
+        });
+        let Some((result, at, is_sent, backup)) = applied else { return };
+        mesh.update_deadline(clock, name);
         let Some(backup) = backup else { return self.commit(now, name, (clock, entry), requester, result) };
         if !is_sent {
             // The copy will contain it. The requester repeats the request.
@@ -319,7 +354,7 @@ mod tests {
     fn taken_over(copied: u64) -> OwnedRoom {
         let (settings, rules) = (settings("n0"), Rules { claimed: true, ..Rules::default() });
         let (name, mut room) = (RoomName::new("r").unwrap(), Room::default());
-        room.apply(&rules, 1, &Op::Join { requester: by(2), data: None });
+        room.apply(&rules, 1, &Op::Join { requester: by(2), data: None, capacity: None });
         let mut mesh = MeshRooms::new(&settings, rules);
         mesh.own(&name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
         mesh.owned.remove(&name).unwrap()
@@ -344,7 +379,8 @@ mod tests {
             let (now, (mut node, name)) = (Instant::now(), owner());
             let requester = By { node: NodeId::new("n1").unwrap(), ..by(1) };
             let MeshRooms { owned, rules, .. } = rooms(&mut node);
-            owned.get_mut(&name).unwrap().room.apply(rules, 1, &Op::Join { requester, data: None });
+            let join = Op::Join { requester, data: None, capacity: None };
+            owned.change(&name, |owned| owned.room.apply(rules, 1, &join)).unwrap();
             node.set_view(now, view(&["n0"]));
             if returns {
                 node.set_view(now, view(&["n0", "n1"]));

@@ -113,19 +113,11 @@ impl NodeCore {
                 mesh.deadlines.remove(&(at, name));
                 continue;
             };
-            if !owned.room.is_finished(&mesh.rules, clock) {
+            if !owned.room.is_finished(clock) {
                 self.apply_entry(now, &name, &LogEntry::Op(Op::Refresh { seats: Vec::new() }), None);
                 continue;
             }
-            let Some(owned) = mesh.owned.remove(&name) else { continue };
-            mesh.forget_deadline(&name, owned.deadline);
-            mesh.unsent.remove(&name);
-            mesh.unassigned.remove(&name);
-            mesh.expiring.remove(&name);
-            let retired = Item::RoomRetired { room: name.as_str(), epoch: owned.at.epoch + 1 };
-            for node in owned.former.iter().chain(&owned.backup) {
-                self.peers.note_now(node, &retired);
-            }
+            self.end_room(&name);
         }
     }
 }

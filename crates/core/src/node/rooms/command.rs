@@ -20,8 +20,9 @@ use super::{MAX_DATA_BYTES, Rooms, messages};
 
 /// Retry delay for a client when the store does not answer, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
-/// Retry delay when the waiting queue is full, in milliseconds. A full queue moves slowly.
-const QUEUE_RETRY_AFTER_MS: u64 = 10_000;
+/// Retry delay when the waiting queue or the memory for rooms is full, in milliseconds. Both change
+/// slowly.
+const FULL_RETRY_AFTER_MS: u64 = 10_000;
 
 /// Maximum time for which an answer is held while it may lack members.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(2);
@@ -66,8 +67,12 @@ const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the 
 const TOO_MANY_ROOMS: Refusal =
     refusal(ErrorCode::Overloaded, "you are in as many rooms as a client may be in: leave one");
 const QUEUE_FULL: Refusal = Refusal {
-    retry_after_ms: Some(QUEUE_RETRY_AFTER_MS),
+    retry_after_ms: Some(FULL_RETRY_AFTER_MS),
     ..refusal(ErrorCode::Overloaded, "the room and its waiting queue are full")
+};
+const ROOMS_FULL: Refusal = Refusal {
+    retry_after_ms: Some(FULL_RETRY_AFTER_MS),
+    ..refusal(ErrorCode::Overloaded, "the servers of this room have no memory left for it: retry later")
 };
 const TOO_MUCH_DATA: Refusal =
     refusal(ErrorCode::TooLarge, "the `data` that you show in all your rooms together may have 65536 bytes");
@@ -140,7 +145,8 @@ impl NodeCore {
                 if data_bytes > MAX_DATA_BYTES {
                     return Err(TOO_MUCH_DATA);
                 }
-                Op::Join { requester, data: data.clone() }
+                let capacity = capacity.filter(|_| self.rooms.settings.mesh.is_some());
+                Op::Join { requester, data: data.clone(), capacity }
             }
             CommandKind::Leave => Op::Leave { requester },
             _ if !is_member && !RoomOptions::of(&room).open => return Err(NOT_IN_ROOM),
@@ -172,7 +178,7 @@ impl NodeCore {
                 }
             };
         }
-        if capacity.is_some() {
+        if capacity.is_some() && self.rooms.settings.mesh.is_none() {
             let task = RoomTask::new(Purpose::Capacity, room, Op::SetCapacity { capacity });
             self.rooms.enqueue(Urgency::Urgent, task);
         }
@@ -271,6 +277,14 @@ impl NodeCore {
                 self.finish(now, session, &[answer], None);
             }
             CommandKind::Broadcast { .. } => self.members_found(now, session, room, &command, result),
+        }
+    }
+
+    /// Refuses a session's first command, a join, whose room has no bytes left. A seat stays.
+    pub(super) fn refused_for_space(&mut self, now: Instant, at: (SessionId, SessionKey, Seq)) {
+        self.rooms.counts.joins_over_bytes += 1;
+        if self.first_command(at).is_some() {
+            self.finish(now, at.0, &[], Some(&ROOMS_FULL));
         }
     }
 

@@ -70,6 +70,9 @@ pub struct RoomSettings {
     pub seat_grace: Duration,
     /// Maximum seats of a client. A further join is refused as `overloaded`.
     pub max_seats_per_client: usize,
+    /// Maximum bytes of owned rooms and copies at this node. Beyond it a join that needs more is
+    /// refused as `overloaded`.
+    pub max_bytes: usize,
     /// Maximum clients in a waiting queue: `max_waiting` of [`signaling_rooms::Rules`], which the
     /// store or owner enforces. Beyond it a join is refused as `overloaded`. `None`: no limit.
     pub max_waiting: Option<u32>,
@@ -94,6 +97,7 @@ impl Default for RoomSettings {
             presence_refresh: Duration::from_secs(20),
             seat_grace: Duration::from_secs(20),
             max_seats_per_client: 256,
+            max_bytes: 128 * 1024 * 1024,
             max_waiting: None,
             signal_scope: SignalScope::default(),
             broadcast_rate: None,
@@ -159,6 +163,8 @@ pub struct RoomCounts {
     pub full_queues: u64,
     /// Joins refused because their client, or its token's subject, made too many new rooms.
     pub joins_over_new_rooms: u64,
+    /// Joins refused because the room's owner or backup had no bytes left for them.
+    pub joins_over_bytes: u64,
     /// Joins refused because their client reached too many members.
     pub joins_over_fan_out: u64,
 }

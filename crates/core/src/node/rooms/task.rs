@@ -140,6 +140,11 @@ impl NodeCore {
         if let Purpose::Operator(number) = purpose {
             self.rooms.operator_answers.push((number, answer.clone()));
         }
+        if let Some(Purpose::Command { session, key, seq }) =
+            answer.as_ref().ok().filter(|it| it.is_refused).map(|_| &purpose)
+        {
+            return self.refused_for_space(now, (*session, *key, *seq));
+        }
         let Ok(result) = answer else { return self.store_failed(now, &room, &purpose, op) };
         self.notify_peers(&room, &result);
         self.charge(now, &purpose, (&room, &op), &result);
