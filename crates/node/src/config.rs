@@ -78,6 +78,13 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_ROOM_CAPACITY", value_name = "N", default_value_t = 1_000, help_heading = ROOMS)]
     pub room_capacity: u32,
 
+    /// Maximum bytes of the rooms that this node owns or has copies of. Beyond it, joins that need
+    /// more are refused; the oldest rooms without members end from 75% on. Rooms in a Redis do not
+    /// count
+    #[arg(long, env = "SIGNALING_ROOM_BYTES", value_name = "BYTES", default_value_t = 128 * 1024 * 1024, help_heading = ROOMS,
+          value_parser = clap::value_parser!(u64).range(1_048_576..))]
+    pub room_bytes: u64,
+
     /// Maximum members per second that one client's broadcasts, joins and leaves reach in the long
     /// run (0 for no limit); 64 bytes of a list of members count as one. Allows twice as many at
     /// once
@@ -160,6 +167,11 @@ pub struct Config {
 /// Seconds of its fan-out that a client may use at once: 10,000 members at the default rate.
 const BROADCAST_BURST_S: u32 = 2;
 
+/// Minimum time that a room remembers a client which left, and is kept without members.
+const MIN_REMEMBERED: Duration = Duration::from_secs(60);
+/// Time that it remembers a client after the end of the client's resume time: for late claims.
+const REMEMBERED_AFTER_RESUME: Duration = Duration::from_secs(30);
+
 /// Bytes of a lingering session: its entries in tables, and two names.
 const LINGERING_BYTES: usize = 512;
 
@@ -197,6 +209,8 @@ impl Args {
                 capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
                 seat_grace: seat_grace(self.seat_grace_ms, self.resume_ms)?,
                 presence_refresh: Duration::from_millis(self.presence_refresh_ms),
+                max_bytes: usize::try_from(self.room_bytes).unwrap_or(usize::MAX),
+                remembered: MIN_REMEMBERED.max(Duration::from_millis(self.resume_ms) + REMEMBERED_AFTER_RESUME),
                 broadcast_rate: (self.broadcast_rate > 0).then(|| Rate {
                     per_second: self.broadcast_rate,
                     burst: self.broadcast_rate.saturating_mul(BROADCAST_BURST_S),

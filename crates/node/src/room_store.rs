@@ -37,6 +37,10 @@ pub struct RoomConfig {
     pub broadcast_rate: Option<Rate>,
     /// Time that a seat is kept after its client's socket was lost. At least the resume time.
     pub seat_grace: Duration,
+    /// Maximum bytes of the rooms that this node owns or has copies of.
+    pub max_bytes: usize,
+    /// Time that a room remembers a client which left, and is kept without members.
+    pub remembered: Duration,
     /// Interval of presence refreshes, equal on all nodes. A seat without a refresh expires after
     /// 2.25 intervals. The store writes once per seat and interval.
     pub presence_refresh: Duration,
@@ -61,7 +65,8 @@ impl RoomConfig {
     pub fn rules(&self) -> Rules {
         let stale = Rules::stale_after(self.presence_refresh);
         let claimed = self.store == RoomLocation::Mesh;
-        Rules { capacity: self.capacity, max_waiting: Some(MAX_WAITING_CLIENTS), stale, claimed, ..Rules::default() }
+        let (capacity, max_waiting, remembered) = (self.capacity, Some(MAX_WAITING_CLIENTS), self.remembered);
+        Rules { capacity, max_waiting, stale, claimed, remembered, ..Rules::default() }
     }
 }
 

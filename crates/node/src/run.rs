@@ -61,7 +61,12 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         open_files,
         "node starts"
     );
-    info!(max_mib = config.absent_bytes().div_ceil(1024 * 1024), "memory bound for absent clients, see --hold-bytes");
+    let mib = |bytes: usize| bytes.div_ceil(1024 * 1024);
+    info!(
+        absent_clients_mib = mib(config.absent_bytes()),
+        rooms_mib = mib(config.rooms.max_bytes),
+        "memory bounds, see --hold-bytes and --room-bytes"
+    );
 
     let direct =
         public.as_ref().map(|_| DirectEdge::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
@@ -202,6 +207,7 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
             presence_refresh: config.rooms.presence_refresh,
             seat_grace: config.rooms.seat_grace,
             max_waiting: Some(MAX_WAITING_CLIENTS),
+            max_bytes: config.rooms.max_bytes,
             broadcast_rate: config.rooms.broadcast_rate,
             new_rooms: Some(NEW_ROOMS),
             signal_scope: config.signal_scope,

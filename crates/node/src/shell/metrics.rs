@@ -54,9 +54,17 @@ metrics! {
             "Joins, leaves and requests for members, answered without an error";
         joins_refused: By<JoinLimit> = "signaling_refused_joins_total",
             "Joins refused, by the limit: rooms of one client (rooms), length of the waiting queue (waiting_queue), \
-             new rooms of a client or token subject (new_rooms), or members reached by a client (fan_out)";
+             new rooms of a client or token subject (new_rooms), members reached by a client (fan_out), or bytes of rooms \
+             at the owner or its backup (room_bytes)";
         broadcasts: Counter = "signaling_broadcasts_total",
             "Broadcasts sent to the members of their room, each counted once";
+        room_bytes: Gauge = "signaling_room_bytes",
+            "Estimated bytes of the rooms that this node owns or has copies of (`--room-store mesh`)";
+        room_bytes_limit: Gauge = "signaling_room_bytes_limit",
+            "Maximum bytes of the rooms that this node owns or has copies of (`--room-bytes`)";
+        rooms_empty: Gauge = "signaling_rooms_empty",
+            "Rooms that this node owns without members and waiting clients: they remember those that left, or have a \
+             capacity that an operator set";
         rooms_owned: Gauge = "signaling_rooms_owned", "Rooms that this node owns (`--room-store mesh`)";
         room_copies: Gauge = "signaling_room_copies",
             "Copies of rooms that other nodes own: as their backup, or until their next owner has them";
@@ -102,9 +110,10 @@ label! {
 }
 label! {
     /// Limit that a refused join exceeds: rooms of one client, length of the waiting queue, new
-    /// rooms of a client or subject, or members that a client reaches.
+    /// rooms of a client or subject, members that a client reaches, or bytes of rooms.
     pub(crate) enum JoinLimit = "limit" {
         Rooms = "rooms", WaitingQueue = "waiting_queue", NewRooms = "new_rooms", FanOut = "fan_out",
+        RoomBytes = "room_bytes",
     }
 }
 
@@ -160,10 +169,14 @@ pub(super) fn publish(core: &NodeCore) {
     metrics.joins_refused.of(JoinLimit::Rooms).publish(counts.too_many_rooms);
     metrics.joins_refused.of(JoinLimit::WaitingQueue).publish(counts.full_queues);
     metrics.joins_refused.of(JoinLimit::NewRooms).publish(counts.joins_over_new_rooms);
+    metrics.joins_refused.of(JoinLimit::RoomBytes).publish(counts.joins_over_bytes);
     metrics.joins_refused.of(JoinLimit::FanOut).publish(counts.joins_over_fan_out);
     metrics.store_failures.publish(counts.failures);
     if let (Some(figures), Some(counts)) = (core.mesh_room_figures(), core.mesh_room_counts()) {
         metrics.rooms_owned.publish(figures.owned as u64);
+        metrics.rooms_empty.publish(figures.vacant as u64);
+        metrics.room_bytes.publish(figures.bytes as u64);
+        metrics.room_bytes_limit.publish(core.settings().rooms.max_bytes as u64);
         metrics.room_copies.publish(figures.copies as u64);
         metrics.view_unconfirmed.publish(figures.unconfirmed as u64);
         metrics.room_takeovers.publish(counts.taken_over);
