@@ -25,6 +25,9 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::sleep;
 
+/// Room bytes of a node: about 200 rooms with 4,000 bytes of data.
+const ROOM_BYTES: u32 = 1024 * 1024;
+
 const STAND_IN: &str = include_str!("../../src/stand_in_kubectl");
 
 #[tokio::test]
@@ -32,7 +35,7 @@ async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
     let Some(program) = program(&["prometheus"], "prometheus") else { return };
     assert!(find_in_path("curl").is_some(), "the runbook's commands need curl");
     let (Some(main), second) = (with_little_room().await, SecureMesh::start(1, 1, &[]).await) else { return };
-    let third = TestMesh::with_servers((3, 1), &[], &[]).await;
+    let third = TestMesh::with_servers((3, 1), &[&format!("--room-bytes={ROOM_BYTES}")], &[]).await;
     let servers = [servers(&main, ""), servers(&second.mesh, "second-"), servers(&third, "third-")].concat();
     let prometheus = Prometheus::start(&program, &servers).await;
     let (operator, tls_operator) = (Operator::new(&prometheus, &main), Operator::new(&prometheus, &second.mesh));
@@ -53,6 +56,7 @@ async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
             certificate_ends(&tls_operator, &second).await;
             discovery_breaks(&tls_operator).await;
             an_owner_of_rooms_hangs(&rooms_operator).await;
+            clients_make_large_rooms(&rooms_operator).await;
         }
     );
 
@@ -229,6 +233,29 @@ async fn an_owner_of_rooms_hangs(operator: &Operator<'_>) {
         () = joins => {}
         () = operator.drill(&["SignalingRoomsWait"], &node) => {}
     }
+}
+
+/// Has clients make rooms with large data until a node uses 80% of its room bytes.
+async fn clients_make_large_rooms(operator: &Operator<'_>) {
+    let is_nearly_full = async || {
+        let bytes = operator.mesh.metrics("node-", "signaling_room_bytes", "").await;
+        bytes.into_iter().any(|bytes| bytes > 0.8 * f64::from(ROOM_BYTES))
+    };
+    let mut makers = Vec::new();
+    while !is_nearly_full().await {
+        assert!(makers.len() < 100, "the rooms of 100 clients are not counted");
+        let id = format!("maker-{}", makers.len());
+        let mut maker = operator.mesh.peer(&id).await;
+        // The data of one client in all its rooms may have 64 KiB.
+        for number in 0..16 {
+            let (room, data) = (format!("{id}-{number}"), "x".repeat(4_000));
+            maker.send(&json!({"type": "join", "room": room, "data": data})).await;
+            maker.recv_type("joined").await;
+        }
+        makers.push(maker);
+    }
+    // Two of five nodes keep a room, in place of two of three.
+    operator.drill(&["SignalingRoomsFull"], &[("REPLICAS", "5".to_owned())]).await;
 }
 
 async fn all_nodes_are_drained(operator: &Operator<'_>) {
