@@ -1,12 +1,14 @@
-//! Views, and clients at an edge, for the unit tests of several modules.
+//! Views, nodes, and clients at an edge, for the unit tests of several modules.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, UNIX_EPOCH};
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_wire::SessionId;
+use signaling_rooms::Rules;
+use signaling_wire::{Incarnation, SessionId};
 
 use crate::edge::{ClientKey, ConnectRequest, EdgeCore, LinkKey, Newcomer};
+use crate::node::{NodeCore, Settings};
 use crate::{Member, View};
 
 /// Returns a view of these nodes. A node with the prefix `-` drains.
@@ -17,6 +19,17 @@ pub(crate) fn view(nodes: &[&str]) -> Arc<View> {
         Member { id: NodeId::new(id).unwrap(), address, draining: marked.starts_with('-') }
     };
     Arc::new(View::new(nodes.iter().map(member)).unwrap())
+}
+
+/// Returns a node with rooms that nodes own, and a view of these nodes.
+pub(crate) fn mesh_node(id: &str, nodes: &[&str]) -> NodeCore {
+    let now = Instant::now();
+    let mut settings =
+        Settings::new(NodeId::new(id).unwrap(), Incarnation([0; 8]), b"0123456789abcdef", (now, UNIX_EPOCH));
+    settings.rooms.mesh = Some(Rules { claimed: true, ..Rules::default() });
+    let mut node = NodeCore::new(settings);
+    node.set_view(now, view(nodes));
+    node
 }
 
 /// Adds the client with this number to an edge, and attaches it to a link.

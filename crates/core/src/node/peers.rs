@@ -349,11 +349,11 @@ impl Peers {
         sent
     }
 
-    /// Queues items that belong together, without the flush delay. Returns `false` and queues none
-    /// without a peer, or if less than half of the room is left.
-    pub(super) fn note_run(&mut self, peer: &NodeId, items: &[Item<'_>]) -> bool {
+    /// Queues items of about this size that belong together, as [`Lane::note_run`]. Returns `false`
+    /// and queues none without a peer or room.
+    pub(super) fn note_run(&mut self, peer: &NodeId, bytes: usize, items: &[Item<'_>]) -> bool {
         let lane = self.key(peer.as_str()).and_then(|peer| self.lane_mut(peer));
-        lane.is_some_and(|lane| lane.note_now(MAX_WAITING / 2, items))
+        lane.is_some_and(|lane| lane.note_run(bytes, items))
     }
 
     /// Queues encoded items that belong together, or drops them without a peer or room.

@@ -15,8 +15,10 @@ use super::owner::LogEntry;
 use super::requests::Requester;
 use super::room_table::RoomEntry;
 
-/// Maximum bytes of a copy: 100,000 clients with small `data`. A larger one is dropped.
-const MAX_COPY_BYTES: usize = 256 * 1024 * 1024;
+/// Maximum bytes of a copy, twice those of the largest room. A larger one is dropped.
+const MAX_COPY_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum bytes of partial copies from all nodes. A part above it is dropped.
+const MAX_PARTIAL_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes of one part.
 const PART_BYTES: usize = 128 * 1024;
 
@@ -60,18 +62,21 @@ impl NodeCore {
             Item::RoomCopy { room: room.as_str(), at, offset, part, last }
         };
         let items: Vec<_> = state.chunks(PART_BYTES).enumerate().map(part).collect();
-        self.peers.note_run(to, &items)
+        self.peers.note_run(to, state.len(), &items)
     }
 
-    /// Handles a part of a copy. Drops it, and the parts before it, if one is missing, or above
-    /// 256 MiB in all.
+    /// Handles a part of a copy. Drops it, and the parts before it, if one is missing, or above the
+    /// limits of a copy and of all partial copies. A part of another copy of the sender drops the
+    /// rest, as lanes keep their order. A backup then refuses the log behind the copy.
     pub(in crate::node) fn room_copy_part(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomCopy { room, at, offset, part, last } = item else { return };
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let Ok(room) = RoomName::new(room) else { return };
         let key = (sender.clone(), room);
         let mut bytes = mesh.partial.remove(&key).filter(|_| offset > 0).unwrap_or_default();
-        if bytes.len() as u64 != offset || bytes.len() + part.len() > MAX_COPY_BYTES {
+        mesh.partial.retain(|(of, _), _| of != sender);
+        let (size, others) = (bytes.len() + part.len(), mesh.partial.values().map(Vec::len).sum::<usize>());
+        if bytes.len() as u64 != offset || size > MAX_COPY_BYTES || size + others > MAX_PARTIAL_BYTES {
             self.counts.dropped += 1;
             return;
         }
@@ -178,5 +183,48 @@ impl NodeCore {
         {
             mesh.copies.remove(&room);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::mesh_node;
+
+    /// Passes the node the first parts of a copy, with this number of bytes in all. Returns the
+    /// bytes that it keeps of all copies.
+    fn send_parts(node: &mut NodeCore, sender: &str, room: &str, bytes: usize) -> usize {
+        let (sender, at, part) = (NodeId::new(sender).unwrap(), LogPosition { epoch: 1, number: 1 }, [0; PART_BYTES]);
+        for offset in (0..bytes).step_by(PART_BYTES) {
+            let item = Item::RoomCopy { room, at, offset: offset as u64, part: &part, last: false };
+            node.room_copy_part(Instant::now(), &sender, &item);
+        }
+        node.mesh_rooms.as_ref().unwrap().partial.values().map(Vec::len).sum()
+    }
+
+    #[test]
+    fn partial_copy_is_dropped_at_the_next_copy_of_its_node() {
+        let mut node = mesh_node("n0", &["n0"]);
+        assert_eq!(send_parts(&mut node, "n1", "a", 2 * PART_BYTES), 2 * PART_BYTES);
+        assert_eq!(send_parts(&mut node, "n2", "a", PART_BYTES), 3 * PART_BYTES);
+        assert_eq!(send_parts(&mut node, "n1", "b", PART_BYTES), 2 * PART_BYTES);
+    }
+
+    #[test]
+    fn copy_is_dropped_above_16_mib() {
+        let mut node = mesh_node("n0", &["n0"]);
+        assert_eq!(send_parts(&mut node, "n1", "a", MAX_COPY_BYTES), MAX_COPY_BYTES);
+        assert_eq!(send_parts(&mut node, "n1", "a", MAX_COPY_BYTES + PART_BYTES), 0);
+        assert_eq!(node.counts().dropped, 1);
+    }
+
+    #[test]
+    fn part_is_dropped_above_64_mib_of_all_copies() {
+        let mut node = mesh_node("n0", &["n0"]);
+        for sender in ["n1", "n2", "n3", "n4"] {
+            send_parts(&mut node, sender, "a", MAX_COPY_BYTES);
+        }
+        assert_eq!(send_parts(&mut node, "n5", "a", 2 * PART_BYTES), MAX_PARTIAL_BYTES);
+        assert_eq!(node.counts().dropped, 2);
     }
 }
