@@ -10,7 +10,8 @@ use crate::{Change, RoomEvents, Stamp};
 const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(200);
 /// Time that a missing version may be late from the node that made it. Then a resync is needed.
 const GAP_TIMEOUT: Duration = Duration::from_secs(1);
-/// Runs of changes held for an earlier one, above which a resync is needed at once.
+/// Maximum runs of changes held for an earlier one. A further one drops the oldest, and a resync is
+/// needed at once.
 const MAX_EARLY: usize = 64;
 
 /// Changes to announce.
@@ -81,6 +82,8 @@ impl ChangeSequencer {
         }
         self.check_gap(now, version);
         if self.early.len() > MAX_EARLY {
+            // The requested state has the oldest run. It may lack the newest.
+            self.early.pop_first();
             self.gap_since = now.checked_sub(GAP_TIMEOUT).or(self.gap_since);
         }
     }
@@ -125,7 +128,7 @@ impl ChangeSequencer {
     }
 
     /// Returns `true` if the local clients need a resync: the state may be lost, a version is
-    /// missing for 1 s, or over 64 runs of changes are held. The caller reports the request to
+    /// missing for 1 s, or over 64 runs of changes had to be held. The caller reports the request to
     /// [`ChangeSequencer::state_requested`] and the state to [`ChangeSequencer::resynced`].
     pub fn needs_resync(&self, now: Instant) -> bool {
         let timeout = if self.may_be_lost() { Duration::ZERO } else { GAP_TIMEOUT };
@@ -268,6 +271,24 @@ mod tests {
     }
 
     #[test]
+    fn runs_above_the_limit_are_dropped_until_the_resync() {
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(0), RoomEvents::Usual));
+        let newest = 2 * MAX_EARLY as u64;
+        for version in 2..=newest {
+            assert_eq!(room.needs_resync(now), version > MAX_EARLY as u64 + 2);
+            room.changed(now, at(version), vec![joined(&format!("c{version}"))]);
+        }
+        assert_eq!(room.early.len(), MAX_EARLY);
+        room.changed(now, at(1), vec![joined("c1")]);
+        assert!(room.at() == at(1) && room.needs_resync(now), "the dropped runs are missing");
+        room.state_requested();
+        room.resynced(now, at(MAX_EARLY as u64));
+        assert_eq!((room.at(), room.needs_resync(now + GAP_TIMEOUT)), (at(newest), false));
+        let announced = room.take_due(now + ANNOUNCE_INTERVAL).unwrap();
+        assert!(announced.changes.iter().map(|(version, _)| *version).eq(MAX_EARLY as u64 + 1..=newest));
+    }
+
+    #[test]
     fn version_without_its_change_is_a_gap() {
         let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7), RoomEvents::Usual));
         room.exists(now, at(7));
@@ -350,6 +371,52 @@ mod tests {
             }
             let all: Vec<_> = runs.into_iter().flat_map(|(_, changes)| changes).collect();
             prop_assert_eq!(announced, all);
+            prop_assert!(!room.needs_resync(now + GAP_TIMEOUT));
+        }
+
+        #[test]
+        fn each_change_is_announced_or_in_a_state_above_the_limit(
+            order in Just((1..=4 * MAX_EARLY as u64).collect::<Vec<_>>()).prop_shuffle(),
+            lost in prop::collection::btree_set(1..=4 * MAX_EARLY as u64, 0..4),
+            answer_after in 1..3 * MAX_EARLY,
+        ) {
+            let (mut now, mut room) = (Instant::now(), ChangeSequencer::new(at(0), RoomEvents::Prompt));
+            let (newest, mut known, mut exists) = (order.len() as u64, 0, 0);
+            // The state that was requested, and the number of runs until its answer.
+            let mut request = None;
+            let waits = std::iter::repeat_n(None, 4 * order.len());
+            for version in order.iter().map(Some).chain(waits) {
+                match version {
+                    Some(version) if !lost.contains(version) => {
+                        exists = exists.max(*version);
+                        room.changed(now, at(*version), vec![joined(&format!("c{version}"))]);
+                    }
+                    Some(_) => {}
+                    None => {
+                        exists = newest;
+                        room.exists(now, at(newest));
+                        now += GAP_TIMEOUT;
+                    }
+                }
+                prop_assert!(room.early.len() <= MAX_EARLY);
+                for (version, _) in room.take_due(now).into_iter().flat_map(|due| due.changes) {
+                    prop_assert_eq!(version, known + 1);
+                    known = version;
+                }
+                if request.is_none() && room.needs_resync(now) {
+                    room.state_requested();
+                    request = Some((exists, answer_after));
+                }
+                match request.take() {
+                    Some((state, 0)) if !room.is_past(at(state)) => {
+                        room.resynced(now, at(state));
+                        known = state;
+                    }
+                    Some((_, 0)) | None => {}
+                    Some((state, left)) => request = Some((state, left - 1)),
+                }
+            }
+            prop_assert_eq!((known, room.at()), (newest, at(newest)));
             prop_assert!(!room.needs_resync(now + GAP_TIMEOUT));
         }
     }
