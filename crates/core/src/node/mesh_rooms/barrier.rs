@@ -20,6 +20,8 @@ use super::requests::Requester;
 const QUERY_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum requests that wait for the barrier. Others are repeated by their nodes.
 const MAX_PARKED: usize = 10_000;
+/// Maximum bytes of their operations.
+const MAX_PARKED_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum room names of one item: 128 KiB.
 const NAMES_PER_ITEM: usize = 1_000;
 /// Maximum copies encoded for one member at a time.
@@ -35,8 +37,14 @@ struct Query {
 /// Time without a repetition after which a parked request is forgotten: its node has given it up.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// A room with its highest epoch that the requesting node has seen, and an operation on it.
-type ParkedRequest = ((RoomName, u64), Op);
+/// A request that waits for the barrier.
+struct ParkedRequest {
+    since: Instant,
+    /// The room, with its highest epoch that the requesting node has seen.
+    room: (RoomName, u64),
+    /// The operation, encoded to have a size.
+    op: Vec<u8>,
+}
 
 /// Confirmations that this node waits for or owes.
 #[derive(Default)]
@@ -54,7 +62,9 @@ pub(super) struct Barrier {
     asked: Option<Instant>,
     /// Rooms that this node does not serve yet, with seats of sessions at these members.
     reported: BTreeSet<(RoomName, NodeId)>,
-    parked: BTreeMap<Requester, (Instant, ParkedRequest)>,
+    parked: BTreeMap<Requester, ParkedRequest>,
+    /// Bytes of the operations in `parked`.
+    parked_bytes: usize,
     /// The last queries of peers whose views this node did not have.
     unanswered: BTreeMap<NodeId, Query>,
     /// Copies to send to peers before the confirmation of their queries, with the query's number.
@@ -76,16 +86,25 @@ impl Barrier {
         self.waiting.is_empty() && self.answering.is_empty()
     }
 
-    /// Stores a request until the barrier is complete, or drops it above the limit.
-    pub(super) fn park(&mut self, now: Instant, requester: Requester, request: ParkedRequest) {
-        if self.parked.len() < MAX_PARKED {
-            self.parked.insert(requester, (now, request));
+    /// Stores a request until the barrier is complete, or drops it above the limits.
+    pub(super) fn park(&mut self, now: Instant, requester: Requester, (room, op): ((RoomName, u64), Op)) {
+        let op = codec::to_bytes(&op);
+        let repeated = self.parked.remove(&requester);
+        self.parked_bytes -= repeated.map_or(0, |repeated| repeated.op.len());
+        if self.parked.len() < MAX_PARKED && self.parked_bytes + op.len() <= MAX_PARKED_BYTES {
+            self.parked_bytes += op.len();
+            self.parked.insert(requester, ParkedRequest { since: now, room, op });
         }
     }
 
     /// Forgets the parked requests of a node that has restarted.
     pub(super) fn forget_requests(&mut self, node: &NodeId) {
-        self.parked.retain(|requester, _| requester.node != *node);
+        self.retain_parked(|requester, _| requester.node != *node);
+    }
+
+    fn retain_parked(&mut self, is_kept: impl Fn(&Requester, &ParkedRequest) -> bool) {
+        self.parked.retain(|requester, request| is_kept(requester, request));
+        self.parked_bytes = self.parked.values().map(|request| request.op.len()).sum();
     }
 }
 
@@ -127,9 +146,10 @@ impl NodeCore {
         }
     }
 
-    /// Asks the members again if 500 ms have passed since the last query.
+    /// Asks the members again if 500 ms have passed since the last query. Forgets old requests.
     pub(super) fn repeat_queries(&mut self, now: Instant) {
-        let Some(mesh) = &self.mesh_rooms else { return };
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        mesh.barrier.retain_parked(|_, request| now.saturating_duration_since(request.since) < MAX_WAIT);
         let is_due = |asked: Instant| now.saturating_duration_since(asked) >= QUERY_INTERVAL;
         if !mesh.barrier.is_complete() && mesh.barrier.asked.is_none_or(is_due) {
             self.query_members(now);
@@ -249,10 +269,13 @@ impl NodeCore {
         let waited = mesh.barrier.since.take().map(|since| now.saturating_duration_since(since));
         mesh.counts.waited += waited.unwrap_or_default();
         let reported = std::mem::take(&mut mesh.barrier.reported);
+        mesh.barrier.parked_bytes = 0;
         let parked = std::mem::take(&mut mesh.barrier.parked);
         self.take_over_rooms(now, reported);
-        for (requester, (parked_at, (room, op))) in parked {
-            if now.saturating_duration_since(parked_at) < MAX_WAIT {
+        for (requester, ParkedRequest { since, room, op }) in parked {
+            if now.saturating_duration_since(since) < MAX_WAIT
+                && let Ok(op) = codec::from_bytes(&op)
+            {
                 self.room_requested(now, requester, room, op);
             }
         }
@@ -274,6 +297,59 @@ impl MeshRooms {
     pub(super) fn void_confirmation(&mut self, member: &NodeId) {
         if self.barrier.confirmed.remove(member).is_some() && self.members.contains(member) {
             self.barrier.waiting.insert(member.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use signaling_protocol::ClientId;
+    use signaling_rooms::{Requester as By, Seat, SeatStatus};
+    use signaling_wire::{RoomRequestId, SessionId};
+
+    use super::*;
+    use crate::fixtures::mesh_node;
+
+    fn requester(id: u64) -> Requester {
+        Requester { node: NodeId::new("n1").unwrap(), id: RoomRequestId(id) }
+    }
+
+    /// Returns a claim of about 0.8 MiB.
+    fn claim() -> Op {
+        let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n1").unwrap());
+        let by = By { client, session: SessionId([1; 16]), accepted_at_us: 1, turn: 1, number: 1, node };
+        let seat = Seat { requester: by, status: SeatStatus::Unknown, data: Some("x".repeat(4096).into()) };
+        Op::Refresh { seats: vec![seat; 200] }
+    }
+
+    #[test]
+    fn parked_requests_have_a_limit_of_bytes() {
+        let (now, mut barrier) = (Instant::now(), Barrier::new(Incarnation([0; 8])));
+        let room = RoomName::new("r").unwrap();
+        let mut park = |id| {
+            barrier.park(now, requester(id), ((room.clone(), 0), claim()));
+            let bytes: usize = barrier.parked.values().map(|request| request.op.len()).sum();
+            assert_eq!(barrier.parked_bytes, bytes);
+            barrier.parked.len()
+        };
+        assert_eq!((0..100).map(&mut park).last(), Some(MAX_PARKED_BYTES / codec::to_bytes(&claim()).len()));
+        let full = park(0);
+        assert!((10..20).map(&mut park).all(|parked| parked == full), "repeated requests replace the earlier ones");
+        barrier.forget_requests(&NodeId::new("n1").unwrap());
+        assert_eq!((barrier.parked.len(), barrier.parked_bytes), (0, 0));
+    }
+
+    #[test]
+    fn parked_request_is_forgotten_if_it_is_not_repeated() {
+        let (now, mut node) = (Instant::now(), mesh_node("n0", &["n0", "n1"]));
+        let rooms = &mut node.mesh_rooms.as_mut().unwrap();
+        let mut names = (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap());
+        let room = names.find(|room| rooms.owns(room)).unwrap();
+        node.room_requested(now, requester(1), (room, 0), claim());
+        for (age, parked) in [(MAX_WAIT / 2, 1), (MAX_WAIT, 0)] {
+            node.sweep(now + age);
+            let barrier = &node.mesh_rooms.as_ref().unwrap().barrier;
+            assert_eq!((barrier.parked.len(), barrier.parked_bytes > 0), (parked, parked > 0), "{age:?}");
         }
     }
 }
