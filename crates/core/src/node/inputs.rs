@@ -21,7 +21,7 @@ impl NodeCore {
         self.add_trunk(true)
     }
 
-    fn add_trunk(&mut self, is_local: bool) -> TrunkKey {
+    pub(super) fn add_trunk(&mut self, is_local: bool) -> TrunkKey {
         let trunk = self.trunks.add(is_local);
         if self.is_draining() {
             self.trunks.send(trunk, &ToEdge::Draining);

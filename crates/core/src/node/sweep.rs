@@ -21,6 +21,7 @@ impl NodeCore {
         if self.is_sweep_late(now) {
             return;
         }
+        self.end_full_trunks(now);
         if self.peers.sweep(now) {
             self.reroute(now);
         }

@@ -12,6 +12,10 @@ use slotmap::SlotMap;
 use super::{NodeCore, SessionKey, TrunkKey};
 use crate::edge::FlushUrgency;
 
+/// Maximum bytes queued for an edge, beside those of held messages. 10,000 sessions that attach in
+/// one turn may have 6 KiB of greeting and state each.
+const MAX_QUEUED: usize = 64 * 1024 * 1024;
+
 /// All trunks of this node.
 #[derive(Debug, Default)]
 pub(super) struct Trunks {
@@ -139,8 +143,19 @@ impl NodeCore {
 
     /// Removes all trunks of edges in other processes, as if they were lost.
     pub fn close_trunks(&mut self, now: Instant) {
-        let remote = self.trunks.trunks.iter().filter(|(_, trunk)| !trunk.is_local).map(|(key, _)| key);
-        remote.collect::<Vec<_>>().into_iter().for_each(|trunk| self.trunk_down(now, trunk));
+        self.end_trunks(now, |_| true);
+    }
+
+    /// Removes the trunks with too many queued bytes: their edges take too little. The shell closes
+    /// them.
+    pub(super) fn end_full_trunks(&mut self, now: Instant) {
+        let limit = MAX_QUEUED.saturating_add(self.settings.hold_limits.bytes);
+        self.end_trunks(now, |trunk| trunk.out.bytes() + trunk.lazy.bytes() > limit);
+    }
+
+    fn end_trunks(&mut self, now: Instant, is_ended: impl Fn(&Trunk) -> bool) {
+        let ended = self.trunks.trunks.iter().filter(|(_, trunk)| !trunk.is_local && is_ended(trunk));
+        ended.map(|(key, _)| key).collect::<Vec<_>>().into_iter().for_each(|trunk| self.trunk_down(now, trunk));
     }
 
     /// Stores the name of a trunk's edge, for operators. Ignores a lost trunk.
@@ -158,5 +173,25 @@ impl NodeCore {
             let attached = trunk.session_by_slot.values().filter(|session| is_attached(**session)).count();
             (trunk.edge.as_deref(), attached, trunk.ups)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::mesh_node;
+
+    #[test]
+    fn trunk_with_too_many_queued_bytes_ends() {
+        let now = Instant::now();
+        for (is_local, excess, stays) in [(false, 0, true), (false, 1, false), (true, 1, true)] {
+            let mut node = mesh_node("n0", &["n0"]);
+            node.settings.hold_limits.bytes = 1_000;
+            let trunk = node.add_trunk(is_local);
+            node.trunks.trunks[trunk].out.add(|out| *out = vec![0; MAX_QUEUED]);
+            node.trunks.trunks[trunk].lazy.add(|out| *out = vec![0; 1_000 + excess]);
+            node.sweep(now);
+            assert_eq!(node.has_trunk(trunk), stays, "{is_local} {excess}");
+        }
     }
 }
