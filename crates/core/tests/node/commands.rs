@@ -38,6 +38,24 @@ fn session_state_follows_each_join_and_leave() {
 }
 
 #[test]
+fn session_state_is_sent_only_if_the_seat_changes() {
+    let mut stage = Stage::new(&["n0"], 0);
+    stage.attach("a", "n0");
+    for (text, states) in [
+        (r#"{"type":"join","room":"r"}"#, 1),
+        (r#"{"type":"join","room":"r"}"#, 1),
+        (r#"{"type":"join","room":"r","data":1}"#, 2),
+        (r#"{"type":"join","room":"r","data":1}"#, 2),
+        (r#"{"type":"leave","room":"s"}"#, 2),
+        (r#"{"type":"leave","room":"r"}"#, 3),
+        (r#"{"type":"leave","room":"r"}"#, 3),
+    ] {
+        stage.say("a", text);
+        assert_eq!(stage.states("a"), states, "{text}");
+    }
+}
+
+#[test]
 fn commands_sent_at_once_are_carried_out_in_order() {
     let mut stage = Stage::new(&["n0"], 0);
     stage.attach_all(&[("a", "n0"), ("b", "n0")]);

@@ -32,6 +32,8 @@ struct Client {
     turn: u32,
     seq: u64,
     state: Vec<u8>,
+    /// Number of states without an attachment or a release.
+    states: usize,
     received: Vec<String>,
 }
 
@@ -160,7 +162,7 @@ impl Stage {
         let session = SessionId(session);
         let accepted_at_us = self.next_socket();
         let (state, received) = (Vec::new(), Vec::new());
-        let client = Client { node, slot: 0, session, accepted_at_us, turn: 0, seq: 0, state, received };
+        let client = Client { node, slot: 0, session, accepted_at_us, turn: 0, seq: 0, state, states: 0, received };
         self.clients.insert(name, client);
         self.send_attach(name, None, None);
         self.settle();
@@ -403,6 +405,11 @@ impl Stage {
         std::mem::take(&mut self.clients.get_mut(name).unwrap().received)
     }
 
+    /// Returns how often the node has sent a client's state on its own.
+    pub(crate) fn states(&self, name: &str) -> usize {
+        self.clients[name].states
+    }
+
     /// Returns the state that its edge would send the next node.
     pub(crate) fn state(&self, name: &str) -> &[u8] {
         &self.clients[name].state
@@ -519,6 +526,7 @@ impl Stage {
                 if let ToEdge::Attached { session, seq, .. } = frame {
                     (client.session, client.seq) = (session, client.seq.max(seq.0));
                 }
+                client.states += usize::from(matches!(frame, ToEdge::SessionState { .. }));
                 if let Some(state) = state {
                     client.state = state.to_vec();
                 }

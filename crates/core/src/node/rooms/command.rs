@@ -253,8 +253,9 @@ impl NodeCore {
             }
             CommandKind::Join { .. } => self.joined(now, session, room, &command, result),
             CommandKind::Leave | CommandKind::LeaveAll => {
+                let mut had_seat = false;
                 if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
-                    room_session.seats.remove(room);
+                    had_seat = room_session.seats.remove(room).is_some();
                     let requester = room_session.requester(session, command.number, &self.settings.id);
                     if result.statuses.first().is_some_and(|status| status.is_present()) {
                         // A later command of the session was carried out before.
@@ -262,6 +263,9 @@ impl NodeCore {
                     }
                 }
                 self.rooms.remove_seat(room, session);
+                if had_seat {
+                    self.send_state(session);
+                }
                 self.finish(now, session, &[left(room)], None);
             }
             CommandKind::Members { after: None } if self.may_miss_members(room, result) => {
@@ -308,8 +312,11 @@ impl NodeCore {
             }
             // The client left since, another session of it has the seat, or the queue is full.
             SeatStatus::Out | SeatStatus::Unknown => {
-                room_session.seats.remove(room);
+                let had_seat = room_session.seats.remove(room).is_some();
                 self.rooms.remove_seat(room, session);
+                if had_seat {
+                    self.send_state(session);
+                }
                 let max_waiting = match is_reserved(room.as_str()) {
                     true => RoomOptions::of(room).capacity.map(|_| 0),
                     false => self.rooms.settings.max_waiting,
@@ -322,11 +329,13 @@ impl NodeCore {
                 };
             }
         };
-        let data = data.clone().or_else(|| room_session.seats.remove(room).and_then(|local| local.seat.data));
+        let former = room_session.seats.remove(room);
+        let data = data.clone().or_else(|| former.as_ref().and_then(|local| local.seat.data.clone()));
         let requester = room_session.requester(session, command.number, &self.settings.id);
         let at = result.stamp();
         let (seat, confirmed_in) = (Seat { requester, status, data }, (result.incarnation, result.epoch));
         let seat = LocalSeat { seat, sent: at, confirmed_in, sent_ahead, is_over: false };
+        let is_changed = former.as_ref().and_then(|local| local.lasting_state(room)) != seat.lasting_state(room);
         room_session.seats.insert(room.clone(), seat);
         if let Some(session) = self.directory.get(command.key).filter(|session| session.known_id.is_some()) {
             room_session.accepted_requests.record(command.number, session.accepted_at_us);
@@ -342,6 +351,9 @@ impl NodeCore {
         self.rooms.record_sent(room, session, at);
         if let Some(answer) = reply.as_ref().filter(|_| status.is_member()) {
             self.charge_answer(now, session, answer);
+        }
+        if is_changed {
+            self.send_state(session);
         }
         self.finish(now, session, reply.as_slice(), None);
         // The token may have changed since the join was sent.
@@ -390,12 +402,12 @@ impl NodeCore {
         self.next_command(now, session);
     }
 
-    /// Answers the first command of a session with session state, messages, outcome, in this order.
+    /// Answers the first command of a session with messages, then its outcome. If its seat has
+    /// changed, the caller has sent the session's state before.
     fn answer_first(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let Some(Command { key, seq, id, room, kind, .. }) = room_session.commands.pop_front() else { return };
         if matches!(kind, CommandKind::Join { .. } | CommandKind::Leave) && refused.is_none() {
-            self.send_state(session);
             // The session's present socket may differ from the command's. Both receive the result.
             if let Some(present) = self.attached_key(session).filter(|present| *present != key) {
                 messages.iter().for_each(|message| self.notify(present, message));

@@ -88,6 +88,12 @@ impl LocalSeat {
         let (room, number, confirmed_in) = (room.as_str(), self.number(), self.confirmed_in);
         Some(SeatState { room, member, place, number, confirmed_in, incarnation, version, ahead, data })
     }
+
+    /// Returns the part of [`Self::state`] that the edge must have. A command that changes no more
+    /// than the number has no effect that a next node could miss.
+    pub(super) fn lasting_state<'a>(&'a self, room: &'a RoomName) -> Option<SeatState<'a>> {
+        self.state(room).map(|state| SeatState { number: 0, incarnation: 0, version: 0, ahead: None, ..state })
+    }
 }
 
 /// A client's command, with its content.
