@@ -2,7 +2,7 @@
 //! and waiting newcomers. [`NodeCore`](super::NodeCore) changes it as sessions attach and detach,
 //! and looks up a client's session or node.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
 use rustc_hash::FxHashSet;
@@ -48,8 +48,8 @@ pub(super) struct Directory {
     pub(super) locations: HashMap<ClientId, Location>,
     /// Newcomers that wait for their sessions, at most one for each client.
     pub(super) pending_resumes: HashMap<ClientId, PendingResume>,
-    /// Sessions with a contender.
-    contended: Vec<SessionKey>,
+    /// Sessions with a contender, and those that had one since the last sweep.
+    contended: BTreeSet<SessionKey>,
     /// Sessions that lost their id to another socket, with the end of their edges' time to confirm.
     superseded: Vec<(SessionKey, Instant)>,
     /// Sessions whose locations are not sent to their owners yet.
@@ -206,7 +206,7 @@ impl Directory {
             return Err(contender);
         };
         session.contender = Some(contender);
-        self.contended.push(holder);
+        self.contended.insert(holder);
         Ok(())
     }
 
@@ -296,5 +296,30 @@ impl Directory {
             let (client, session, messages) = (session.client_id.clone(), session.id, session.undelivered);
             self.undelivered.push(UndeliveredSender { client, session, messages });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use signaling_wire::trunk::Attach;
+
+    use super::*;
+
+    fn session(slot: Slot) -> Session {
+        let client = ClientId::new("alice").unwrap();
+        let attach = Attach::newcomer(slot, SessionId([1; 16]), client.as_str(), 1);
+        Session::new(TrunkKey::default(), &attach, client.clone(), None)
+    }
+
+    #[test]
+    fn holder_is_listed_once_however_many_contenders_leave() {
+        let mut directory = Directory::default();
+        let holder = directory.attach(session(0));
+        for slot in 1..10 {
+            let contender = Contender { arrival: session(slot), since: Instant::now() };
+            assert!(directory.contend(holder, Box::new(contender)).is_ok());
+            assert!(directory.drop_newcomers(|_, of| of == slot));
+        }
+        assert_eq!(directory.contended.len(), 1);
     }
 }
