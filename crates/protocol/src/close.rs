@@ -40,8 +40,8 @@ impl CloseCode {
     pub const TRY_AGAIN: Self = Self(1013);
     /// The client leaves its socket and keeps its session.
     pub const SOCKET_LEFT: Self = Self(4001);
-    /// The client reads too slowly, has much unread output while memory is short, or is reliable
-    /// and sends no `received`.
+    /// The client reads too slowly, has much unread output or many seats while memory is short, or
+    /// is reliable and sends no `received`.
     pub const TOO_SLOW: Self = Self(4002);
     /// The token has expired. The client reconnects with a new one.
     pub const TOKEN_EXPIRED: Self = Self(4003);

@@ -3,8 +3,8 @@
 //! Each sweep counts the kept bytes. Messages are added in between, and answers to requests count
 //! from the next sweep on. Above half of the limit, each client may have few unanswered messages,
 //! so senders are read more slowly. Above three quarters, deduplicators with 16 senders stop to
-//! grow. Above the limit, the clients with the most unread output lose their sockets. `inputs`,
-//! `dialects` and `sweep` call this module.
+//! grow. Above the limit, the clients with the most unread output and state lose their sockets.
+//! `inputs`, `dialects` and `sweep` call this module.
 
 use super::retransmit_buffer::RetransmitLimits;
 use super::session::Session;
@@ -14,7 +14,7 @@ use super::{ClientKey, Settings};
 pub(super) const ENTRY_BYTES: usize = 64;
 /// Bytes of a deduplicator's sender with few messages, including its table entries.
 pub const SENDER_BYTES: usize = 160;
-/// Clients whose unwritten output has fewer allocated bytes are never evicted.
+/// Clients whose unwritten output and state have fewer bytes are never evicted.
 const LEAST_EVICTED: usize = 4 * 1024;
 /// Limits of one retransmit buffer while memory is short: enough for a call set-up.
 const STRAINED: RetransmitLimits = RetransmitLimits { frames: 32, bytes: 16 * 1024, span: u64::MAX };
@@ -73,17 +73,17 @@ impl Memory {
         }
     }
 
-    /// Returns the clients to close so that a quarter is free, if their output of at least 4 KiB
-    /// suffices. `unwritten`: allocated output bytes of each. Empty up to the limit.
-    pub(super) fn evict(&self, limit: usize, mut unwritten: Vec<(usize, ClientKey)>) -> Vec<ClientKey> {
+    /// Returns the clients to close so that a quarter is free, if their bytes of at least 4 KiB
+    /// suffice. `freed`: bytes that the close of each frees. Empty up to the limit.
+    pub(super) fn evict(&self, limit: usize, mut freed: Vec<(usize, ClientKey)>) -> Vec<ClientKey> {
         if !self.is_short(limit) {
             return Vec::new();
         }
         let mut surplus = self.total() - limit / 4 * 3;
-        unwritten.retain(|(bytes, _)| *bytes >= LEAST_EVICTED);
-        unwritten.sort_unstable_by(|a, b| b.cmp(a));
+        freed.retain(|(bytes, _)| *bytes >= LEAST_EVICTED);
+        freed.sort_unstable_by(|a, b| b.cmp(a));
         let mut evicted = Vec::new();
-        for (bytes, client) in unwritten {
+        for (bytes, client) in freed {
             if surplus == 0 {
                 break;
             }
@@ -102,9 +102,15 @@ impl Session {
         self.buffer.bytes()
             + translator
             + self.buffer.len() * ENTRY_BYTES
-            + self.output.capacity()
+            + self.freed_by_close()
             + self.deduplicator.bytes()
             + tracker * ENTRY_BYTES
+    }
+
+    /// Returns the bytes of unwritten output and of the state for the next node. Unlike messages
+    /// without an outcome they need not outlive the socket.
+    pub(super) fn freed_by_close(&self) -> usize {
+        self.output.capacity() + self.state.as_ref().map_or(0, |state| state.len())
     }
 }
 
@@ -113,6 +119,8 @@ mod tests {
     use slotmap::SlotMap;
 
     use super::*;
+    use crate::edge::{EdgeCore, SessionPhase};
+    use crate::fixtures::attach_client;
 
     const LIMIT: usize = 1_000_000;
 
@@ -130,5 +138,22 @@ mod tests {
         assert_eq!(evicted, [clients[9], clients[8]]);
         let everyone = holding(9_000_000).evict(LIMIT, unwritten());
         assert_eq!(everyone.len(), 9, "a client without output frees nothing");
+    }
+
+    #[test]
+    fn largest_states_are_evicted_when_memory_is_short() {
+        let now = std::time::Instant::now();
+        let mut core = EdgeCore::new(Settings { max_memory_bytes: LIMIT, ..Settings::default() });
+        let link = core.link_up();
+        for number in 0..4 {
+            let client = attach_client(&mut core, now, link, number);
+            let session = &mut core.sessions[client];
+            session.phase = SessionPhase::OPENED;
+            session.state = Some(vec![0; if number == 0 { 3 } else { 400_000 }].into());
+        }
+        // The first sweep counts, the second one evicts.
+        (0..2).for_each(|_| core.sweep(now));
+        assert!(core.kept() >= 1_200_000);
+        assert_eq!(core.counts().evicted, 2);
     }
 }

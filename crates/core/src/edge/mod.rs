@@ -102,8 +102,8 @@ pub struct Settings {
     /// another one, have `rates`.
     pub rate_classes: BTreeMap<RateClass, RateLimits>,
     /// Maximum bytes kept for all clients: messages without an outcome, unwritten output, known
-    /// senders, state of translators. Above it, sockets with the most unwritten output close; above
-    /// half of it, clients may have fewer messages without an outcome. `usize::MAX`: no limit.
+    /// senders, seats, state of translators. Above it, sockets with the most unwritten output and
+    /// seats close; above half of it, clients may have fewer messages without an outcome. `usize::MAX`: no limit.
     pub max_memory_bytes: usize,
 }
 

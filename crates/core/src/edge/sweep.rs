@@ -33,7 +33,7 @@ impl EdgeCore {
         let mut due = Vec::new();
         let Self { sessions, settings, pool, clients_with_output, memory, effects, .. } = self;
         let is_short = memory.is_short(settings.max_memory_bytes);
-        let (mut kept, mut unwritten) = (0, Vec::new());
+        let (mut kept, mut freed) = (0, Vec::new());
         let mut figures = Figures::default();
         for (client, session) in sessions.iter_mut() {
             kept += session.kept();
@@ -51,7 +51,7 @@ impl EdgeCore {
                 }
             }
             if is_short {
-                unwritten.push((session.output.capacity(), client));
+                freed.push((session.freed_by_close(), client));
             }
             session.buffer.tidy();
             session.deduplicator.forget_idle(&settings.dedup, now, session.hold);
@@ -97,7 +97,7 @@ impl EdgeCore {
         }
         memory.set(kept);
         self.figures = figures;
-        let evicted = memory.evict(settings.max_memory_bytes, unwritten);
+        let evicted = memory.evict(settings.max_memory_bytes, freed);
         for client in due {
             self.translate(now, client, Input::Tick);
         }
@@ -107,7 +107,7 @@ impl EdgeCore {
         }
         for client in evicted {
             self.counts.evicted += 1;
-            self.close(client, CloseCode::TOO_SLOW, "memory is short, and you have much unread output");
+            self.close(client, CloseCode::TOO_SLOW, "memory is short, and you have much unread output or many rooms");
         }
     }
 }

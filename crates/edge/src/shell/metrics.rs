@@ -52,8 +52,8 @@ metrics! {
         rate_limited: By<RateLabel> = "signaling_rate_limited_total",
             "Messages refused over a rate, and sockets closed for ignored refusals or too many pings, by limit";
         evicted: By<EvictionLabel> = "signaling_evicted_clients_total",
-            "Sockets closed because memory was short (`--max-client-buffer-bytes`), by cause: messages that the client did \
-             not read (unread) or did not finish (unfinished)";
+            "Sockets closed because memory was short (`--max-client-buffer-bytes`), by cause: much unread output \
+             or many seats (unread), or an unfinished message (unfinished)";
         auth_failures: By<AuthFailure> = "signaling_auth_failures_total",
             "Tokens and origins refused, at connect or on open sockets, by reason";
         tokens_renewed: Counter = "signaling_tokens_renewed_total", "Tokens replaced on open sockets";
