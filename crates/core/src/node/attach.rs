@@ -169,7 +169,7 @@ impl NodeCore {
             return;
         }
         session.waits_for = former;
-        let client_id = session.client_id.clone();
+        let (client_id, id) = (session.client_id.clone(), session.id);
         let greeting = if session.newcomer { self.welcome(now, &session, resumed) } else { self.moved() };
         let key = self.directory.attach(session);
         self.trunks.bind(at, key);
@@ -177,6 +177,7 @@ impl NodeCore {
         self.custody.routes_dirty = true;
         self.counts.attached += 1;
         self.send_attached(key, resumed, &greeting);
+        self.leave_forbidden_rooms(id);
         for message in self.custody.holds.take(client_id.as_str()) {
             self.down(now, key, message);
         }

@@ -69,7 +69,6 @@ impl NodeCore {
                 self.rooms.schedule_state_of_arrival(&room, session);
             }
         }
-        self.leave_forbidden_rooms(session);
     }
 
     /// Replaces the seats of a session by the seats from its former node.
