@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use signaling_core::edge;
-use signaling_core::node::{RoomSettings, Rules};
+use signaling_core::node::{RoomRule, RoomSettings, Rules};
 
 pub(crate) use self::wire::{Once, Ordered};
 
@@ -127,6 +127,12 @@ pub enum Mutant {
     UnclaimedSeats,
     /// Each order to drop a seat counts as one of the latest attachment.
     LateDrops,
+    /// Rooms forget clients that left or expired.
+    GoneClients,
+    /// The leave of an ended socket counts for the session that resumed.
+    LeaveAll,
+    /// A member receives changes about itself.
+    OwnChanges,
     /// Nodes without a view accept trunks and batches.
     MissingView,
 }
@@ -155,10 +161,15 @@ impl Mutant {
 
     /// Changes the settings of a node's rooms if the mutant breaks them.
     pub(crate) fn rooms(self, settings: &mut RoomSettings) {
-        if self == Self::UnclaimedSeats
-            && let Some(rules) = &mut settings.mesh
-        {
-            rules.stale = NEVER;
+        settings.breaks = match self {
+            Self::LeaveAll => Some(RoomRule::LeaveAll),
+            Self::OwnChanges => Some(RoomRule::OwnChanges),
+            _ => None,
+        };
+        match (self, &mut settings.mesh) {
+            (Self::UnclaimedSeats, Some(rules)) => rules.stale = NEVER,
+            (Self::GoneClients, Some(rules)) => rules.remembered = Duration::ZERO,
+            _ => {}
         }
     }
 

@@ -87,7 +87,7 @@ pub use self::directory::UndeliveredSender;
 pub use self::hold::HoldLimits;
 pub use self::mesh_rooms::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
 pub use self::report::SessionReport;
-pub use self::rooms::{RoomCounts, RoomFigures, RoomSettings, RoomTask, Urgency};
+pub use self::rooms::{RoomCounts, RoomFigures, RoomRule, RoomSettings, RoomTask, Urgency};
 pub use self::rules::Rules;
 pub use self::sweep::{IDLE_SWEEP_INTERVAL, SWEEP_INTERVAL};
 

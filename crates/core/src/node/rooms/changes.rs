@@ -12,6 +12,7 @@ use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
 use signaling_wire::{MessageNumber, RemainingTtl, Seq, SessionId};
 
 use super::super::{NodeCore, SessionKey};
+use super::RoomRule;
 use super::local_room::LocalRoom;
 use super::messages::{joined, members_changed, part, to_wire};
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
@@ -142,7 +143,9 @@ impl NodeCore {
                 continue;
             }
             let client = self.rooms.sessions.get(&session).map(|known| &known.client);
-            if let Some(client) = client.filter(|client| changed.contains(client)) {
+            if let Some(client) = client.filter(|client| changed.contains(client))
+                && self.rooms.keeps(RoomRule::OwnChanges)
+            {
                 // The answers to its commands contain its own changes.
                 let messages = members_changed(room, &due, sent, Some(client));
                 messages.iter().for_each(|message| self.notify(key, message));

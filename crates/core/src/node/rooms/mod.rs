@@ -86,6 +86,17 @@ pub struct RoomSettings {
     /// subject make 4 times as many together, and 200 times at once. Beyond it a join is
     /// `rate_limited`, or delayed for a dialect. A grant's rate replaces it. `None`: no limit.
     pub new_rooms: Option<u32>,
+    /// Rule that the node breaks on purpose. `None`: none. For tests of whole meshes.
+    pub breaks: Option<RoomRule>,
+}
+
+/// Rule of rooms that no change of frames between servers can break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoomRule {
+    /// The leave of an ended socket spares the session that resumed.
+    LeaveAll,
+    /// A member receives no change about itself.
+    OwnChanges,
 }
 
 impl Default for RoomSettings {
@@ -102,6 +113,7 @@ impl Default for RoomSettings {
             signal_scope: SignalScope::default(),
             broadcast_rate: None,
             new_rooms: None,
+            breaks: None,
         }
     }
 }
@@ -202,6 +214,10 @@ impl Rooms {
             drops: 0,
             counts: RoomCounts::default(),
         }
+    }
+
+    fn keeps(&self, rule: RoomRule) -> bool {
+        self.settings.breaks != Some(rule)
     }
 
     /// Returns `true` if rare sweeps suffice: no room has pending work, no command is held, and no
