@@ -133,7 +133,7 @@ impl NodeCore {
             Item::RoomLog { .. } => self.room_logged(now, sender, item),
             Item::RoomCopy { .. } => self.room_copy_part(now, sender, item),
             Item::RoomCopied { room, epoch, accepted } => self.room_copied(now, sender, room, *epoch, *accepted),
-            Item::RoomRetired { room, epoch } => self.room_retired(room, *epoch),
+            Item::RoomRetired { room, epoch } => self.room_retired(sender, room, *epoch),
             Item::RoomsFull => self.peer_rooms_full(now, sender),
             Item::ClaimSeats(room) => {
                 if let Ok(room) = RoomName::new(room) {

@@ -175,10 +175,12 @@ impl NodeCore {
         self.commit(now, &room, (clock, &entry), requester.as_ref(), result);
     }
 
-    /// Removes a copy of an earlier epoch than this one.
-    pub(in crate::node) fn room_retired(&mut self, room: &str, epoch: u64) {
+    /// Removes a copy of an earlier epoch than this one. Ignores a request of a former owner: the
+    /// copy waits for the next one.
+    pub(in crate::node) fn room_retired(&mut self, sender: &NodeId, room: &str, epoch: u64) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         if let Ok(room) = RoomName::new(room)
+            && mesh.owner_of(&room) == Some(sender.as_str())
             && mesh.copies.get(&room).is_some_and(|copy| copy.at.epoch < epoch)
         {
             mesh.copies.remove(&room);
@@ -226,5 +228,21 @@ mod tests {
         }
         assert_eq!(send_parts(&mut node, "n5", "a", 2 * PART_BYTES), MAX_PARTIAL_BYTES);
         assert_eq!(node.counts().dropped, 2);
+    }
+
+    #[test]
+    fn former_owner_removes_no_copy() {
+        let id = |id| NodeId::new(id).unwrap();
+        let mut node = mesh_node("n0", &["n0", "n1", "n2"]);
+        let room = RoomName::new("r").unwrap();
+        let owner = NodeId::new(node.mesh_rooms.as_ref().unwrap().owner_of(&room).unwrap()).unwrap();
+        for former in ["n0", "n1", "n2"].map(id).into_iter().filter(|node| *node != owner).chain([owner.clone()]) {
+            let mesh = node.mesh_rooms.as_mut().unwrap();
+            let at = LogPosition { epoch: 5, number: 1 };
+            let copy = RoomCopy { room: Room::default(), at, from: None, givers: BTreeSet::new() };
+            mesh.copies.insert(room.clone(), copy);
+            node.room_retired(&former, "r", 6);
+            assert_eq!(node.mesh_rooms.as_ref().unwrap().waiting_copies(), usize::from(former != owner), "{former}");
+        }
     }
 }
