@@ -202,3 +202,19 @@ fn moved_member_gets_the_state_if_the_store_has_an_earlier_one() {
     let is_earlier = |text: &String| text.contains(r#""count":3"#) && !text.contains(r#"{"client_id":"b"}"#);
     assert!(!received.is_empty() && received.iter().all(is_earlier), "{received:?}");
 }
+
+#[test]
+fn end_of_a_seat_is_reported_after_a_loss() {
+    let mut stage = Stage::new(&["n0"], 2).with_members(&[("a", "n0"), ("b", "n0")]);
+    stage.expire_seat("a", "r");
+    stage.waits_for_store = Some("n0");
+    stage.advance(PRESENCE);
+    stage.empty_store();
+    // The refreshed seat is over, which the client receives behind its command.
+    stage.say("a", r#"{"type":"members","room":"r"}"#);
+    stage.release_answers();
+    // The store settles, and the next refresh of all seats is not due.
+    stage.advance(30 * SECOND);
+    let received = stage.received("a");
+    assert_eq!(received.last().unwrap(), r#"{"type":"left","room":"r","reason":"expired"}"#);
+}

@@ -234,7 +234,12 @@ impl NodeCore {
 
     fn refresh(&mut self, room: &RoomName, sessions: BTreeSet<SessionId>) {
         let is_lost = self.rooms.local.get(room).is_some_and(|local| local.sequencer.may_be_lost());
-        let sessions: Vec<_> = sessions.into_iter().filter(|session| self.is_responsible_for(*session)).collect();
+        let mut sessions: Vec<_> = sessions.into_iter().filter(|session| self.is_responsible_for(*session)).collect();
+        if is_lost {
+            // A seat that is over is not restored. A refresh after the loss reports it.
+            let over = sessions.extract_if(.., |session| self.rooms.is_over(*session, room)).collect::<Vec<_>>();
+            over.into_iter().for_each(|session| self.rooms.schedule_refresh(room, session));
+        }
         for sessions in sessions.chunks(SEATS_PER_OP) {
             if is_lost {
                 self.rooms.restore(room, sessions, 0);
