@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
+use signaling_wire::SessionId;
 use signaling_wire::forward::{Attachment, Item};
 
 use super::route::Route;
@@ -45,6 +46,11 @@ impl NodeCore {
     pub(super) fn location(&self, client: &str) -> Option<PeerKey> {
         let peer = self.directory.locations.get(client)?.peer;
         self.peers.is_answering(peer).then_some(peer)
+    }
+
+    /// Returns `true` if a peer reported that it has this session of the client.
+    pub(super) fn is_located(&self, client: &str, session: SessionId) -> bool {
+        self.directory.locations.get(client).is_some_and(|known| known.attachment.session == session)
     }
 
     /// Forgets a client's location, since a message has been there. Either the message was there

@@ -1,5 +1,7 @@
 //! Rooms that nodes own, when their owner fails.
 
+use std::time::Duration;
+
 use signaling_core::node::RoomSettings;
 use signaling_rooms::Rules;
 
@@ -11,8 +13,12 @@ fn stage() -> (Stage, [&'static str; 3]) {
 }
 
 fn stage_of<const N: usize>(nodes: [&'static str; N]) -> (Stage, [&'static str; N]) {
+    stage_with(nodes, RoomSettings::default())
+}
+
+fn stage_with<const N: usize>(nodes: [&'static str; N], settings: RoomSettings) -> (Stage, [&'static str; N]) {
     let mesh = Some(Rules { claimed: true, capacity: Some(2), ..Rules::default() });
-    let stage = Stage::with(&nodes, 2, RoomSettings { mesh, ..RoomSettings::default() });
+    let stage = Stage::with(&nodes, 2, RoomSettings { mesh, ..settings });
     let ranked = stage.ranked("r").try_into().unwrap();
     (stage, ranked)
 }
@@ -142,4 +148,24 @@ fn late_seats_of_an_earlier_attachment_have_no_effect() {
     stage.lose_edge("n1");
     stage.advance(SECOND);
     assert_eq!(stage.received(name), [""; 0]);
+}
+
+#[test]
+fn seat_outlives_the_grace_time_if_another_node_has_it() {
+    let settings = RoomSettings { seat_grace: Duration::ZERO, ..RoomSettings::default() };
+    let (stage, [owner, _, third, fourth]) = stage_with(["n0", "n1", "n2", "n3"], settings);
+    let name = ["a", "b", "c", "d", "e", "f", "g", "h", "i"].into_iter().find(|name| stage.ranked(name)[0] == third);
+    let name = name.unwrap();
+    let mut stage = stage.with_members(&[(name, third)]);
+    stage.isolated = Some(owner);
+    stage.lose_edge(third);
+    stage.attach_at(name, fourth);
+    stage.advance(SECOND);
+    // The room's owner receives the drop of the former node before the claim of the present one.
+    stage.isolated = Some(fourth);
+    stage.advance(SECOND / 2);
+    stage.isolated = None;
+    stage.advance(SECOND);
+    let received = stage.received(name);
+    assert!(!received.iter().any(|text| text.contains("expired")), "{received:?}");
 }

@@ -394,8 +394,8 @@ impl NodeCore {
     }
 
     /// Drops the seats of sessions that have ended here and cannot be resumed here. The store keeps
-    /// a seat for the grace time after the loss of the socket, unless another node has the session.
-    /// A call checks at most 5,000 sessions, each about 500 ms after its last check.
+    /// a seat for the grace time after the loss of the socket, or longer if another node has the
+    /// session. A call checks at most 5,000 sessions, each about 500 ms after its last check.
     fn drop_ended_sessions(&mut self, now: Instant) {
         self.rooms.swept_at = now;
         for session in self.directory.take_detached(CHECKS_PER_SWEEP) {
@@ -416,12 +416,18 @@ impl NodeCore {
         for (session, lost) in ended {
             let keep = self.rooms.settings.seat_grace.saturating_sub(now.saturating_duration_since(lost));
             let Some(room_session) = self.rooms.sessions.remove(&session) else { continue };
+            let has_moved = self.is_located(room_session.client.as_str(), session);
             for (room, LocalSeat { seat: Seat { requester, .. }, .. }) in room_session.seats {
                 self.rooms.remove_seat(&room, session);
                 let (turn, number) = (room_session.turn, limits::MAX_REQUEST_ID);
                 let requester = Requester { turn, number, ..requester };
-                let task = RoomTask::new(Purpose::Upkeep, room, Op::Drop { requester, keep });
-                self.rooms.enqueue(Urgency::Background, task);
+                if has_moved {
+                    // The other node claims the seat, maybe only after the grace time.
+                    self.rooms.drop_seat(session, &room, requester);
+                } else {
+                    let task = RoomTask::new(Purpose::Upkeep, room, Op::Drop { requester, keep });
+                    self.rooms.enqueue(Urgency::Background, task);
+                }
             }
         }
     }
