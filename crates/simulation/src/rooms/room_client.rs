@@ -297,9 +297,8 @@ impl World {
     fn missed_by(&self, ask: RoomRequestIx, said: Micros) -> Option<ClientIx> {
         let now = self.agenda.now();
         let RoomRequest { at, from, room, .. } = self.rooms.requests[ask];
-        let since = said.saturating_sub(10 * SECOND);
-        // A repeated broadcast has the outcome of its first attempt.
-        let tried_since = at.min(said).saturating_sub(10 * SECOND);
+        // A repeated broadcast has the outcome of its first attempt, which may have expired.
+        let since = at.min(said).saturating_sub(10 * SECOND);
         if !self.trouble.any.covers_nothing(since, now) {
             return None;
         }
@@ -313,7 +312,7 @@ impl World {
             };
             let stays = !self.rooms.requests.iter().any(|other| other.what == RequestKind::Leave && requests(other));
             let is_there = self.attentive_socket(member) == Some(seat.socket)
-                && client.away.with(&client.full).covers_nothing(tried_since, now);
+                && client.away.with(&client.full).covers_nothing(since, now);
             // An edge writes no broadcast that the sender repeats behind a later one.
             let is_later = |got: RoomRequestIx| {
                 self.rooms.requests[got].from == from && (self.rooms.requests[got].at, got) > (at, ask)

@@ -111,12 +111,11 @@ impl World {
         let ClientSeat { view, socket: informed_on, since, ended, .. } = seat;
         let settled = self.clients[client].away.covers_nothing(now.saturating_sub(MAX_EVENT_DELAY), now);
         let is_member = store.members.contains_key(&client);
-        // A client that lost its socket before the answer to its leave gets no more events of the
-        // room.
+        // A leave without a result may have been carried out. Its client gets no more events then.
         let request =
             self.rooms.requests.iter().filter(|ask| (ask.from, ask.room) == (client, room) && ask.said.is_some());
         let may_be_out = request.clone().any(|ask| ask.what == RequestKind::Leave && !ask.answered);
-        let settled = settled && !may_be_out;
+        let settled = settled && !may_be_out && !self.may_have_left(client, room, *since);
         let may_be_lost = self.may_lack_seat(*since);
         let wrong = match (view, socket) {
             (_, Some(socket)) if *informed_on != socket && may_be_lost => None,
