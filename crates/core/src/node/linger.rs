@@ -50,13 +50,16 @@ impl Lingering {
 
 impl NodeCore {
     /// Starts lingering of a session that loses its socket, unless it has lost it before, the
-    /// resume time is 0, or [`Rules::max_lingering`](super::Rules::max_lingering) others linger.
-    /// Sends a copy to the client's owner.
+    /// resume time is 0, [`Rules::max_lingering`](super::Rules::max_lingering) others linger, or a
+    /// peer has it by a later attachment. Sends a copy to the client's owner.
     pub(super) fn linger(&mut self, now: Instant, key: SessionKey) {
         let until = now + self.settings.resume;
         let Some(session) = self.directory.get(key).filter(|session| !session.socket_ended && until > now) else {
             return;
         };
+        if self.is_outdated(session.client_id.as_str(), session.attachment()) {
+            return;
+        }
         if !self.directory.may_linger() {
             self.counts.lingering_refused += 1;
             return;

@@ -53,6 +53,13 @@ impl NodeCore {
         self.directory.locations.get(client).is_some_and(|known| known.attachment.session == session)
     }
 
+    /// Returns `true` if a peer that answers reported a later attachment of the session.
+    pub(super) fn is_outdated(&self, client: &str, attachment: Attachment) -> bool {
+        let is_later =
+            |known: &Location| known.attachment.session == attachment.session && known.attachment > attachment;
+        self.location(client).is_some() && self.directory.locations.get(client).is_some_and(is_later)
+    }
+
     /// Forgets a client's location, since a message has been there. Either the message was there
     /// before the client, or the client has left: a location that was reported in the last 6 s is
     /// kept.

@@ -174,3 +174,19 @@ fn late_report_of_a_former_node_ends_no_lingering_session() {
     let received = stage.received(name);
     assert!(received[0].contains(r#""resumed":true"#), "{received:?}");
 }
+
+#[test]
+fn session_lingers_only_where_it_was_attached_last() {
+    let mut stage = Stage::new(&["n0", "n1"], 0);
+    let name = ["a", "b", "c", "d", "e", "f"].into_iter().find(|name| stage.ranked(name)[0] == "n0").unwrap();
+    let token = token(&stage.attach(name, "n0")[0]);
+    // The edge lost its trunk to the owner, which detects that later.
+    stage.attach_at(name, "n1");
+    stage.join(name, "r");
+    stage.lose_edge("n0");
+    assert_eq!(stage.lingering(), 0);
+    stage.resume_at("n0", name, &token);
+    stage.advance(SECOND);
+    let received = stage.received(name);
+    assert!(received.iter().any(|text| text.contains(r#""type":"joined","room":"r""#)), "{received:?}");
+}
