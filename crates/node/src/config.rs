@@ -69,8 +69,7 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_ROOM_STORE_PASSWORD_FILE", value_name = "PATH", help_heading = ROOMS)]
     pub room_store_password_file: Option<PathBuf>,
 
-    /// First part of every key in Redis, 1 to 64 of a-z A-Z 0-9 - _ and . ; equal on all nodes of a
-    /// mesh
+    /// First part of Redis keys, 1 to 64 of a-z A-Z 0-9 - _ . ; equal on all nodes
     #[arg(long, env = "SIGNALING_ROOM_STORE_PREFIX", value_name = "PREFIX", default_value = "sig", help_heading = ROOMS)]
     pub room_store_prefix: KeyPrefix,
 
@@ -78,16 +77,14 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_ROOM_CAPACITY", value_name = "N", default_value_t = 1_000, help_heading = ROOMS)]
     pub room_capacity: u32,
 
-    /// Maximum bytes of the rooms that this node owns or has copies of. Beyond it, joins that need
-    /// more are refused; the oldest rooms without members end from 75% on. Rooms in a Redis do not
-    /// count
+    /// Maximum bytes of this node's rooms and copies of rooms, at least 1 MiB (not of a Redis); a
+    /// join that needs more is refused
     #[arg(long, env = "SIGNALING_ROOM_BYTES", value_name = "BYTES", default_value_t = 128 * 1024 * 1024, help_heading = ROOMS,
           value_parser = clap::value_parser!(u64).range(1_048_576..))]
     pub room_bytes: u64,
 
-    /// Maximum members per second that one client's broadcasts, joins and leaves reach in the long
-    /// run (0 for no limit); 64 bytes of a list of members count as one. Allows twice as many at
-    /// once
+    /// Maximum members per second that one client's broadcasts, joins and leaves reach (0 for no
+    /// limit), and twice as many at once; 64 bytes of a member list count as one
     #[arg(long, env = "SIGNALING_BROADCAST_RATE", value_name = "MEMBERS", default_value_t = 5_000, help_heading = ROOMS)]
     pub broadcast_rate: u32,
 

@@ -128,8 +128,8 @@ impl ChangeSequencer {
     }
 
     /// Returns `true` if the local clients need a resync: the state may be lost, a version is
-    /// missing for 1 s, or over 64 runs of changes had to be held. The caller reports the request to
-    /// [`ChangeSequencer::state_requested`] and the state to [`ChangeSequencer::resynced`].
+    /// missing for 1 s, or over 64 runs of changes had to be held. The caller reports the request
+    /// to [`ChangeSequencer::state_requested`] and the state to [`ChangeSequencer::resynced`].
     pub fn needs_resync(&self, now: Instant) -> bool {
         let timeout = if self.may_be_lost() { Duration::ZERO } else { GAP_TIMEOUT };
         self.gap_since.is_some_and(|since| now.saturating_duration_since(since) >= timeout)

@@ -56,12 +56,12 @@ pub struct CommonArgs {
     #[arg(long, env = "SIGNALING_ADMIN_TOKEN_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub admin_token_file: Option<PathBuf>,
 
-    /// Maximum size of a client's message in bytes, 1 KiB to 1 MiB; equal on all servers
+    /// Maximum size of a client's message, 1 KiB to 1 MiB; equal on all servers
     #[arg(long, env = "SIGNALING_MAX_MESSAGE_BYTES", value_name = "BYTES", default_value = "65536", help_heading = LIMITS,
           value_parser = clap::value_parser!(u32).range(1_024..=1_048_576).map(|bytes| bytes as usize))]
     pub max_message_bytes: usize,
 
-    /// Silence in ms after which a client is pinged, 5,000 to 300,000; equal on all servers
+    /// Silence in ms until a Ping, 5,000 to 300,000; equal on all servers
     #[arg(long = "heartbeat-ms", env = "SIGNALING_HEARTBEAT_MS", value_name = "MS", default_value = "25000",
           help_heading = LIMITS, value_parser = millis(5_000..=300_000))]
     pub heartbeat: Duration,

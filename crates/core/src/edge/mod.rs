@@ -103,7 +103,8 @@ pub struct Settings {
     pub rate_classes: BTreeMap<RateClass, RateLimits>,
     /// Maximum bytes kept for all clients: messages without an outcome, unwritten output, known
     /// senders, seats, state of translators. Above it, sockets with the most unwritten output and
-    /// seats close; above half of it, clients may have fewer messages without an outcome. `usize::MAX`: no limit.
+    /// seats close; above half of it, clients may have fewer messages without an outcome.
+    /// `usize::MAX`: no limit.
     pub max_memory_bytes: usize,
 }
 

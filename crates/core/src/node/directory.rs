@@ -48,7 +48,7 @@ pub(super) struct Directory {
     pub(super) locations: HashMap<ClientId, Location>,
     /// Newcomers that wait for their sessions, at most one for each client.
     pub(super) pending_resumes: HashMap<ClientId, PendingResume>,
-    /// Sessions with a contender, and those that had one since the last sweep.
+    /// Sessions with a contender now or at the last sweep.
     contended: BTreeSet<SessionKey>,
     /// Sessions that lost their id to another socket, with the end of their edges' time to confirm.
     superseded: Vec<(SessionKey, Instant)>,

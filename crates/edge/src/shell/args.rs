@@ -88,9 +88,8 @@ pub struct EdgeArgs {
     #[arg(long, env = "SIGNALING_MESSAGE_RATE", value_name = "RATES", default_value = "200/1048576")]
     pub message_rate: Rates,
 
-    /// Rates of a client by its token's `rate_class`: NAME=MESSAGES[/BYTES[/ROOMS]] per second,
-    /// separated by commas (0 for no limit); --message-rate applies if the class or BYTES is left
-    /// out. ROOMS are new rooms (5 if left out); clients of one token subject share 4 times as many
+    /// NAME=MESSAGES[/BYTES[/ROOMS]] per second of clients by their token's `rate_class` (0 for no
+    /// limit), separated by commas. Left out: as --message-rate, and 5 new rooms
     #[arg(long, env = "SIGNALING_RATE_CLASSES", value_name = "CLASSES", value_delimiter = ',')]
     pub rate_classes: Vec<ClassRates>,
 

@@ -63,7 +63,7 @@ metrics! {
         room_bytes_limit: Gauge = "signaling_room_bytes_limit",
             "Maximum bytes of the rooms that this node owns or has copies of (`--room-bytes`)";
         rooms_empty: Gauge = "signaling_rooms_empty",
-            "Rooms that this node owns without members and waiting clients: they remember those that left, or have a \
+            "Rooms that this node owns without members and waiting clients: they remember former ones, or have a \
              capacity that an operator set";
         rooms_owned: Gauge = "signaling_rooms_owned", "Rooms that this node owns (`--room-store mesh`)";
         room_copies: Gauge = "signaling_room_copies",

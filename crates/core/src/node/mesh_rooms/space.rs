@@ -104,8 +104,8 @@ impl MeshRooms {
 }
 
 impl NodeCore {
-    /// Refuses a join for lack of bytes. Returns `false` if it may be carried out. A refusal changes
-    /// nothing, so it needs no backup.
+    /// Refuses a join for lack of bytes. Returns `false` if it may be carried out. A refusal
+    /// changes nothing, so it needs no backup.
     pub(super) fn refuse_for_space(
         &mut self,
         now: Instant,

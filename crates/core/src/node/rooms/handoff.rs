@@ -43,7 +43,7 @@ impl NodeCore {
         let present =
             self.directory.holder(client.as_str()).filter(|(holder, later)| *holder != key && later.id == session);
         if present.is_some_and(|(_, later)| later.accepted_at_us > accepted_at_us) {
-            // The later socket resumed the session without these seats, and lacks their rooms' states.
+            // The later socket resumed the session without these seats and their rooms' states.
             let state = SessionState::read(&state).unwrap_or_default();
             return self.merge_seats(now, &client, session, (accepted_at_us, turn), &state.seats);
         }
