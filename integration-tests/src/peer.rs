@@ -122,9 +122,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
 
     /// Returns the next message of this type and discards others. Panics after 30 s without any.
     pub async fn recv_type(&mut self, kind: &str) -> Value {
+        self.recv_any(&[kind]).await
+    }
+
+    /// Returns the next message of one of these types and discards others. Panics after 30 s
+    /// without any.
+    pub async fn recv_any(&mut self, kinds: &[&str]) -> Value {
         loop {
             let message = self.recv().await;
-            if message["type"] == kind {
+            if kinds.iter().any(|kind| message["type"] == *kind) {
                 return message;
             }
         }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::TestMesh;
-
 /// Values of the flags `--presence-refresh-ms`, `--seat-grace-ms` and `--resume-ms` of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct RoomTimes {
@@ -39,13 +37,4 @@ impl RoomTimes {
     pub fn max_seat_without_refresh(&self) -> Duration {
         self.presence_refresh * 2 + self.presence_refresh / 4 + self.presence_refresh
     }
-}
-
-/// Returns the bound that a node logged at its start: the maximum time from the crash of a balancer
-/// until its clients' seats are free. Panics if the log lacks it.
-pub fn printed_seat_bound(mesh: &TestMesh, node: &str) -> Duration {
-    let log = mesh.log(node);
-    let (_, bound) = log.split_once(" balancer_s=").expect("a node prints the bound at start");
-    let (seconds, _) = bound.split_once(' ').expect("further fields follow");
-    Duration::from_secs_f64(seconds.parse().unwrap())
 }

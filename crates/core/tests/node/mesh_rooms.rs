@@ -136,6 +136,21 @@ fn member_gets_no_change_about_itself() {
 }
 
 #[test]
+fn leaver_gets_no_change_after_its_own_leave() {
+    let (stage, [owner, backup, third]) = stage();
+    let mut stage = stage.with_members(&[("a", third), ("b", owner)]);
+    stage.attach("c", backup);
+    stage.join("c", "r");
+    // Its seat goes to the first of the queue, in one message to the others.
+    stage.send("a", r#"{"type":"leave","room":"r"}"#);
+    stage.settle();
+    stage.advance(SECOND);
+    let of_a = stage.received("a");
+    assert!(of_a.iter().all(|text| !text.contains("members_changed")), "{of_a:?}");
+    assert!(stage.received("b").iter().any(|text| text.contains(r#"[{"client_id":"c"}],"left":[{"client_id":"a""#)));
+}
+
+#[test]
 fn late_seats_of_an_earlier_attachment_have_no_effect() {
     let mut stage = stage_of(["n0", "n1"]).0;
     let name = ["a", "b", "c", "d", "e", "f"].into_iter().find(|name| stage.ranked(name)[0] == "n0").unwrap();

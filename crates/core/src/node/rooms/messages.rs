@@ -68,6 +68,19 @@ pub(super) fn waiting(room: &RoomName, ahead: u64, queue_length: u64) -> Vec<u8>
     ServerMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
 }
 
+/// Returns the changes before the one after version `sent` by which a client left, and `true` if
+/// there is one.
+pub(super) fn until_own_leave(due: &Announcement, sent: u64, own: &ClientId) -> (Announcement, bool) {
+    let is_leave = |change: &Change| matches!(change, Change::Left { client, .. } if client == own);
+    match due.changes.iter().find(|(version, change)| *version > sent && is_leave(change)) {
+        None => (due.clone(), false),
+        Some(&(at, _)) => {
+            let changes = due.changes.iter().take_while(|(version, _)| *version < at).cloned().collect();
+            (Announcement { version: at - 1, changes }, true)
+        }
+    }
+}
+
 /// Returns the messages with the changes that a client with version `sent` misses, without those of
 /// the client `own`.
 pub(super) fn members_changed(room: &RoomName, due: &Announcement, sent: u64, own: Option<&ClientId>) -> Vec<Vec<u8>> {
