@@ -272,7 +272,7 @@ impl NodeCore {
                 SeatStatus::Unknown if !may_restore => {}
                 SeatStatus::Unknown if !self.rooms.is_over(requester.session, room) => lost.push(requester.session),
                 status => {
-                    if !may_restore && (status.is_present()) {
+                    if !may_restore && status.is_present() {
                         // The client left before its seat was restored.
                         self.drop_unknown_seat(requester.session, room, requester.clone());
                     }

@@ -140,12 +140,10 @@ impl NodeCore {
         if let Purpose::Operator(number) = purpose {
             self.rooms.operator_answers.push((number, answer.clone()));
         }
-        if let Some(Purpose::Command { session, key, seq }) =
-            answer.as_ref().ok().filter(|it| it.is_refused).map(|_| &purpose)
-        {
-            return self.refused_for_space(now, (*session, *key, *seq));
-        }
         let Ok(result) = answer else { return self.store_failed(now, &room, &purpose, op) };
+        if let (true, &Purpose::Command { session, key, seq }) = (result.is_refused, &purpose) {
+            return self.refused_for_space(now, (session, key, seq));
+        }
         self.notify_peers(&room, &result);
         self.charge(now, &purpose, (&room, &op), &result);
         let is_lost = !matches!(purpose, Purpose::State) && self.detect_loss(now, &room, &purpose, result.stamp());
