@@ -249,7 +249,7 @@ impl NodeCore {
         self.finish_superseded(now, key);
         self.withdraw_from_owners(key);
         let Some(session) = self.directory.get_mut(key) else { return };
-        let client_id = session.client_id.clone();
+        let (client_id, id) = (session.client_id.clone(), session.id);
         session.socket_ended = true;
         let mut owed = take_owed(session);
         if std::mem::take(&mut session.has_backlog) {
@@ -262,6 +262,7 @@ impl NodeCore {
         for message in owed {
             self.deliver_or_hold(now, client_id.as_str(), message);
         }
+        self.end_delay(now, id);
         if let Some(contender) = contender {
             self.admit(now, contender.arrival, None, false);
         }

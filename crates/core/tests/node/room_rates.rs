@@ -124,6 +124,20 @@ fn new_room_of_a_dialect_waits_for_its_budget() {
     assert_eq!(stage.members("~yw:60"), ["~yw:a"]);
 }
 
+#[test]
+fn delayed_join_is_refused_once_its_socket_has_ended() {
+    let mut stage = new_rooms(1);
+    stage.ends_with_socket = true;
+    stage.attach("~yw:a", "n0");
+    for room in 0..61 {
+        stage.join("~yw:a", &format!("~yw:{room}"));
+    }
+    stage.received("~yw:a");
+    stage.detach("~yw:a", DetachReason::Left);
+    stage.advance(SECOND / 10);
+    assert!(is_rate_limited(&stage.received("~yw:a")));
+}
+
 /// Has eight clients join the room `r`.
 fn with_eight(mut stage: Stage) -> Stage {
     for name in ["b", "c", "d", "e", "f", "g", "h", "i"] {

@@ -379,6 +379,14 @@ impl NodeCore {
         self.rooms.held.insert(session, held);
     }
 
+    /// Ends the delay of a session's command, as its socket has ended: a budget refuses it now.
+    /// Otherwise the edge would keep the frames of a client that is gone.
+    pub(in crate::node) fn end_delay(&mut self, now: Instant, session: SessionId) {
+        if let Some(held) = self.rooms.held.get_mut(&session).filter(|held| !held.was_sent) {
+            held.retry_at = held.retry_at.min(now);
+        }
+    }
+
     /// Repeats the due store calls for held answers.
     pub(super) fn retry_held(&mut self, now: Instant) {
         let due = |(session, held): (&SessionId, &HeldCommand)| (now >= held.retry_at).then_some(*session);
