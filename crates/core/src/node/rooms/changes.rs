@@ -14,7 +14,7 @@ use signaling_wire::{MessageNumber, RemainingTtl, Seq, SessionId};
 use super::super::{NodeCore, SessionKey};
 use super::RoomRule;
 use super::local_room::LocalRoom;
-use super::messages::{joined, members_changed, part, to_wire, until_own_leave};
+use super::messages::{has_left, joined, members_changed, part, to_wire};
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
 use super::task::{Purpose, RoomTask, Urgency};
 
@@ -146,14 +146,14 @@ impl NodeCore {
             if let Some(client) = client.filter(|client| changed.contains(client)).cloned()
                 && self.rooms.keeps(RoomRule::OwnChanges)
             {
-                // The answers to its commands contain its own changes. Past its own leave it gets
-                // no change until it is in the room again.
-                let (due, has_left) = until_own_leave(&due, sent, &client);
+                // The answers to its commands contain its own changes. With its own leave it gets
+                // none until it is in the room again: the others are not whole up to there.
+                if has_left(&due, sent, &client) {
+                    self.rooms.seat_mut(session, room).into_iter().for_each(|seat| seat.sent = NO_STATE);
+                    continue;
+                }
                 let messages = members_changed(room, &due, sent, Some(&client));
                 messages.iter().for_each(|message| self.notify(key, message));
-                if let Some(seat) = self.rooms.seat_mut(session, room).filter(|_| has_left) {
-                    seat.sent = NO_STATE;
-                }
                 continue;
             }
             let messages = messages_by_version.entry(sent).or_insert_with(|| members_changed(room, &due, sent, None));

@@ -68,17 +68,10 @@ pub(super) fn waiting(room: &RoomName, ahead: u64, queue_length: u64) -> Vec<u8>
     ServerMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
 }
 
-/// Returns the changes before the one after version `sent` by which a client left, and `true` if
-/// there is one.
-pub(super) fn until_own_leave(due: &Announcement, sent: u64, own: &ClientId) -> (Announcement, bool) {
+/// Returns `true` if the client `own` left by a change after version `sent`.
+pub(super) fn has_left(due: &Announcement, sent: u64, own: &ClientId) -> bool {
     let is_leave = |change: &Change| matches!(change, Change::Left { client, .. } if client == own);
-    match due.changes.iter().find(|(version, change)| *version > sent && is_leave(change)) {
-        None => (due.clone(), false),
-        Some(&(at, _)) => {
-            let changes = due.changes.iter().take_while(|(version, _)| *version < at).cloned().collect();
-            (Announcement { version: at - 1, changes }, true)
-        }
-    }
+    due.changes.iter().any(|(version, change)| *version > sent && is_leave(change))
 }
 
 /// Returns the messages with the changes that a client with version `sent` misses, without those of
