@@ -125,7 +125,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         self.recv_any(&[kind]).await
     }
 
-    /// Returns the next message of one of these types and discards others. Panics after 30 s
+    /// Returns the next message whose type is in `kinds` and discards others. Panics after 30 s
     /// without any.
     pub async fn recv_any(&mut self, kinds: &[&str]) -> Value {
         loop {

@@ -21,7 +21,7 @@ pub(crate) fn view(nodes: &[&str]) -> Arc<View> {
     Arc::new(View::new(nodes.iter().map(member)).unwrap())
 }
 
-/// Returns a node with rooms that nodes own, and a view of these nodes.
+/// Returns a node whose view has `nodes`, with rooms that nodes own.
 pub(crate) fn mesh_node(id: &str, nodes: &[&str]) -> NodeCore {
     let now = Instant::now();
     let mut settings =
