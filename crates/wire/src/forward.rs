@@ -5,7 +5,7 @@ use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
 use crate::seats::{RoomChange, SeatState};
-use crate::{BatchNumber, Credential, MessageNumber, Origin, RemainingTtl, RoomRequestId, Seq, SessionId};
+use crate::{BatchNumber, Credential, MessageNumber, Origin, RateDebts, RemainingTtl, RoomRequestId, Seq, SessionId};
 
 /// Id of an envelope's outbound queue at the node of its sender. It means nothing to other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
@@ -115,6 +115,8 @@ pub enum Item<'a> {
         /// First and last `id` of each run of its delivered signals, ascending, at most 8 runs.
         /// Empty for a plain client.
         delivered: Vec<(u64, u64)>,
+        /// Rates that the client had used at the edge of its last socket.
+        debts: RateDebts,
         /// Time in which it can be resumed.
         ttl: RemainingTtl,
     },

@@ -16,6 +16,7 @@ pub mod limits;
 mod numbers;
 #[cfg(test)]
 mod properties;
+mod rate_debts;
 mod remaining_ttl;
 pub mod resume;
 pub mod seats;
@@ -26,5 +27,6 @@ pub use codec::DecodeError;
 pub use credential::Credential;
 pub use ids::{Incarnation, SessionId};
 pub use numbers::{BatchNumber, DownSeq, ExchangeNumber, MessageNumber, RoomRequestId, Seq};
+pub use rate_debts::RateDebts;
 pub use remaining_ttl::RemainingTtl;
 pub use trunk::Origin;

@@ -10,12 +10,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec;
-use crate::{Credential, DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
+use crate::{Credential, DownSeq, MessageNumber, RateDebts, RemainingTtl, Seq, SessionId};
 
 /// Path of the trunk endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/trunk";
 /// WebSocket subprotocol: the version of the frames.
-pub const SUBPROTOCOL: &str = "signaling-trunk.v1";
+pub const SUBPROTOCOL: &str = "signaling-trunk.v2";
 /// Request header with the name of the edge's server.
 pub const EDGE_HEADER: &str = "signaling-edge";
 /// Request header with the port of the edge's internal listener, at the trunk's source address.
@@ -95,6 +95,8 @@ pub struct Attach<'a> {
     /// Cause of the socket's end: the session needs its last outcomes. It stays resumable unless
     /// the cause is `Left` or it ends with its socket. `None`: the socket is open or not yet open.
     pub cause: Option<DetachReason>,
+    /// Rates that the client has used at this edge.
+    pub debts: RateDebts,
 }
 
 impl<'a> Attach<'a> {
@@ -173,6 +175,8 @@ pub enum ToNode<'a> {
         slot: Slot,
         /// The cause.
         cause: DetachReason,
+        /// As in [`Attach`].
+        debts: RateDebts,
     },
     /// A handoff: the node stops routing for the session, and forwards messages for it to `to`.
     Release {
@@ -218,6 +222,8 @@ pub enum ToEdge<'a> {
         /// Number of the latest uplink frame at any node. An edge that keeps no frame continues
         /// after it.
         seq: Seq,
+        /// Rates that the client had used at the edge of its earlier socket.
+        debts: RateDebts,
         /// The hold time at this node: the TTL of new messages.
         hold: RemainingTtl,
         /// Text for the client: `welcome` for a newcomer, else `moved` if nodes are revealed, or

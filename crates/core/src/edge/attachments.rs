@@ -69,7 +69,8 @@ impl EdgeCore {
     /// Adds a client that requests admission. `dialect`: `None` for the native protocol.
     /// [`Effect::AssignNode`] follows.
     pub fn connect(&mut self, now: Instant, newcomer: Newcomer, dialect: Option<DialectClient>) -> ClientKey {
-        let client = self.sessions.insert(Session::new(now, newcomer, dialect, &self.settings));
+        let buckets = self.rate_buckets.acquire(now, &newcomer.client_id, newcomer.request.token.as_ref());
+        let client = self.sessions.insert(Session::new(now, newcomer, dialect, buckets, &self.settings));
         self.effects.push_back(Effect::AssignNode(client));
         client
     }
@@ -100,6 +101,7 @@ impl EdgeCore {
             grant: session.token.as_ref().map(|token| &*token.grant),
             state: session.state.as_deref(),
             cause: session.phase.closed(),
+            debts: self.rate_buckets.debts(&session.rate_buckets),
         };
         link.send(&ToNode::Attach(attach));
         for (seq, kept) in session.buffer.iter() {

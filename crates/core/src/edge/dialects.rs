@@ -100,10 +100,13 @@ impl EdgeCore {
         }
     }
 
-    /// Handles a Pong of the client. Returns if reading goes on. No effect for a client of the
-    /// native protocol.
+    /// Handles a Pong of the client, or closes its socket if there are too many. Returns if reading
+    /// goes on.
     pub fn client_pong(&mut self, now: Instant, client: ClientKey) -> Reading {
-        self.translate(now, client, Input::Pong)
+        match self.take_control(now, client) {
+            Reading::On => self.translate(now, client, Input::Pong),
+            Reading::Paused => Reading::Paused,
+        }
     }
 
     /// Handles a frame of a dialect's client. A flood is not refused: the client is not read until
@@ -112,8 +115,8 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         let Some(dialect) = &mut session.dialect else { return Reading::On };
         let limits = limits_of(&self.settings, session.token.as_deref());
-        session.rate_limiter.pay(limits, now, bytes);
-        dialect.read_at = session.rate_limiter.wait(limits, now, 0).map(|(_, wait)| now + wait);
+        session.rate_buckets.pay(limits, now, bytes);
+        dialect.read_at = session.rate_buckets.wait(limits, now, 0).map(|(_, wait)| now + wait);
         let counts = &mut self.dialect_counts[dialect.client.dialect as usize];
         counts.frames_in += 1;
         counts.rate_waits += u64::from(dialect.read_at.is_some());

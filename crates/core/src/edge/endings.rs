@@ -44,7 +44,8 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return };
         match &mut session.phase {
             SessionPhase::Waiting => {
-                session.send(&mut self.links, |slot| ToNode::Detach { slot, cause });
+                let debts = self.rate_buckets.debts(&session.rate_buckets);
+                session.send(&mut self.links, |slot| ToNode::Detach { slot, cause, debts });
                 let message = reason.to_owned();
                 let refusal = match code {
                     CloseCode::KICKED => {
@@ -104,7 +105,8 @@ impl EdgeCore {
         if let Some((up_to, exceptions)) = delivered {
             session.send(&mut self.links, |slot| ToNode::Confirm { slot, up_to, exceptions });
         }
-        session.send(&mut self.links, |slot| ToNode::Detach { slot, cause });
+        let debts = self.rate_buckets.debts(&session.rate_buckets);
+        session.send(&mut self.links, |slot| ToNode::Detach { slot, cause, debts });
         if session.is_over() {
             self.remove(client);
         }
@@ -112,11 +114,12 @@ impl EdgeCore {
 
     /// Forgets a session and frees its slot on its link.
     pub(super) fn remove(&mut self, client: ClientKey) {
-        if let Some(session) = self.sessions.remove(client)
-            && let Some((link, slot)) = session.attached_to()
+        let Some(session) = self.sessions.remove(client) else { return };
+        if let Some((link, slot)) = session.attached_to()
             && let Some(link) = self.links.get_mut(link)
         {
             link.client_by_slot.remove(&slot);
         }
+        self.rate_buckets.release(session.rate_buckets);
     }
 }

@@ -1,4 +1,4 @@
-//! Refuses messages and pings above a client's rate. `inputs` calls it for each message.
+//! Refuses messages and control frames above a client's rate. `inputs` and `dialects` call it.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::token_bucket::whole_ms;
 use super::{ClientKey, EdgeCore, Reading, Settings, VerifiedToken};
 use crate::ws::encode;
 
-/// Returns the rates of a client: those of its token's class, or the usual ones.
+/// Returns the maximum rates of a client: those of its token's class, or the usual ones.
 pub(super) fn limits_of<'a>(settings: &'a Settings, token: Option<&VerifiedToken>) -> &'a RateLimits {
     let class = token.and_then(|token| token.rate_class.as_ref());
     class.and_then(|class| settings.rate_classes.get(class)).unwrap_or(&settings.rates)
@@ -28,12 +28,12 @@ impl EdgeCore {
     ) -> Option<Reading> {
         let session = self.sessions.get_mut(client)?;
         let limits = limits_of(&self.settings, session.token.as_deref());
-        let pace = &mut session.rate_limiter;
+        let buckets = &session.rate_buckets;
         let pacing = match message {
-            EdgeMessage::Ping if pace.ping(limits, now) => RateDecision::Pass,
-            EdgeMessage::Ping => return Some(self.too_many_pings(client)),
+            EdgeMessage::Ping if buckets.take_control(limits, now) => RateDecision::Pass,
+            EdgeMessage::Ping => return Some(self.too_many_controls(client)),
             EdgeMessage::Received { .. } | EdgeMessage::Token | EdgeMessage::Other => {
-                pace.message(limits, now, text.len())
+                session.refusals.message(buckets, limits, now, text.len())
             }
         };
         match pacing {
@@ -49,10 +49,16 @@ impl EdgeCore {
         }
     }
 
-    /// Closes the socket of a client that pings too often.
-    pub(super) fn too_many_pings(&mut self, client: ClientKey) -> Reading {
+    /// Counts a control frame of the client. Closes the socket if there are too many.
+    pub(super) fn take_control(&mut self, now: Instant, client: ClientKey) -> Reading {
+        let Some(session) = self.sessions.get(client) else { return Reading::Paused };
+        let limits = limits_of(&self.settings, session.token.as_deref());
+        if session.rate_buckets.take_control(limits, now) { Reading::On } else { self.too_many_controls(client) }
+    }
+
+    fn too_many_controls(&mut self, client: ClientKey) -> Reading {
         self.counts.rate_abuses += 1;
-        self.close(client, CloseCode::POLICY, "you ping too often");
+        self.close(client, CloseCode::POLICY, "you send pings or pongs too often");
         Reading::Paused
     }
 

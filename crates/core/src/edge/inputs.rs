@@ -11,7 +11,6 @@ use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Slot, ToEdge, ToNode,
 
 use super::confirms::Confirms;
 use super::deduplicator::{DedupBounds, DuplicateCheck};
-use super::floods::limits_of;
 use super::phase::SessionPhase;
 use super::retransmit_buffer::RetransmitBuffer;
 use super::session::Session;
@@ -118,12 +117,12 @@ impl EdgeCore {
         self.check_output(client)
     }
 
-    /// Answers a WebSocket ping of the client, or closes its socket if it pings too often.
+    /// Answers a WebSocket ping of the client, or closes its socket if there are too many.
     pub fn client_ping(&mut self, now: Instant, client: ClientKey, payload: &[u8]) -> Reading {
-        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
-        if !session.rate_limiter.ping(limits_of(&self.settings, session.token.as_deref()), now) {
-            return self.too_many_pings(client);
+        if self.take_control(now, client) == Reading::Paused {
+            return Reading::Paused;
         }
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         session.output.append(&mut self.pool, |out| encode::pong(out, payload));
         self.check_output(client)
     }
@@ -200,7 +199,8 @@ impl EdgeCore {
         let Some(client) = self.client_at(link, slot) else { return };
         let Some(session) = self.sessions.get_mut(client) else { return };
         match *frame {
-            ToEdge::Attached { session: id, resumed, seq, hold, greeting, state, .. } => {
+            ToEdge::Attached { session: id, resumed, seq, debts, hold, greeting, state, .. } => {
+                session.rate_buckets.raise_debts(now, debts);
                 session.id = id;
                 session.hold = hold.as_duration();
                 session.state = Some(state.into());
@@ -257,7 +257,8 @@ impl EdgeCore {
     /// Removes a session with a closed socket once all its messages have outcomes.
     fn done_if_all_have_outcomes(&mut self, client: ClientKey, cause: DetachReason) {
         let Some(session) = self.sessions.get_mut(client).filter(|session| session.buffer.is_empty()) else { return };
-        session.send(&mut self.links, |slot| ToNode::Detach { slot, cause });
+        let debts = self.rate_buckets.debts(&session.rate_buckets);
+        session.send(&mut self.links, |slot| ToNode::Detach { slot, cause, debts });
         self.remove(client);
     }
 

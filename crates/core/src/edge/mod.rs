@@ -21,6 +21,7 @@ mod memory;
 mod output;
 mod phase;
 mod prefetch;
+mod rate_buckets;
 mod rate_limiter;
 mod reassignments;
 mod received_tracker;
@@ -55,6 +56,7 @@ pub use self::kicking::Kick;
 pub use self::latency_histogram::LatencyHistogram;
 pub use self::memory::SENDER_BYTES;
 pub use self::phase::SessionPhase;
+use self::rate_buckets::RateBucketTable;
 pub use self::rate_limiter::RateLimits;
 pub use self::reassignments::Reassignments;
 pub use self::retransmit_buffer::{RetransmitBuffer, RetransmitLimits};
@@ -96,9 +98,9 @@ pub struct Settings {
     /// Hold time of a session until a node has sent its own: the maximum time that a message of the
     /// client waits for its delivery.
     pub hold_until_told: Duration,
-    /// Maximum rates of one client.
+    /// Maximum rates of one token subject, or of a client without one.
     pub rates: RateLimits,
-    /// Maximum rates of one client, by its token's rate class. Clients without a class, or with
+    /// Maximum rates by the rate class of tokens. Clients without a class, or with
     /// another one, have `rates`.
     pub rate_classes: BTreeMap<RateClass, RateLimits>,
     /// Maximum bytes kept for all clients: messages without an outcome, unwritten output, known
@@ -209,7 +211,7 @@ pub struct Counts {
     pub over_message_rate: u64,
     /// Messages of native clients refused by the byte rate.
     pub over_byte_rate: u64,
-    /// Sockets closed because the client ignored refusals, or pinged too often.
+    /// Sockets closed because the client ignored refusals, or sent too many control frames.
     pub rate_abuses: u64,
     /// Sockets closed because memory for all clients was short.
     pub evicted: u64,
@@ -251,6 +253,7 @@ pub struct EdgeCore {
     figures: Figures,
     latency: LatencyHistogram,
     kicks: KickList,
+    rate_buckets: RateBucketTable,
     /// Effects of the present input of a translator.
     translated: Out,
     dialect_counts: [DialectCounts; Dialect::ALL.len()],

@@ -1,23 +1,23 @@
-//! Rate limits of one client: token buckets for messages, their bytes, and pings, for `floods`.
+//! Decisions about a client's messages by its rate limits, for `floods`.
 
 use std::time::{Duration, Instant};
 
-use super::token_bucket::{Rate, TokenBucket};
+use super::rate_buckets::RateBuckets;
+use super::token_bucket::Rate;
 
-/// Maximum rates of a client. `None`: no limit. A native client's message above a rate is refused,
-/// a dialect's client is read later. A ping above its rate closes the socket.
+/// Maximum rates of a token subject, or of a client without one. `None`: no limit. A native
+/// client's message above a rate is refused, a dialect's client is read later. A control frame
+/// above its rate closes the socket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateLimits {
     /// Messages.
     pub messages: Option<Rate>,
     /// Bytes of messages, plus 64 bytes for each message.
     pub bytes: Option<Rate>,
-    /// WebSocket pings and `ping` messages.
-    pub pings: Option<Rate>,
+    /// Control frames of WebSocket (RFC 6455, section 5.5), and `ping` messages.
+    pub controls: Option<Rate>,
 }
 
-/// Cost of a message in bytes in addition to its own, so that short ones are not free.
-const FRAME_BYTES: u32 = 64;
 /// Time of ignored refusals after which a client is abusive. A pause over [`RELENTS`] restarts it.
 const ABUSE: Duration = Duration::from_secs(5);
 /// Pause after which a client is not abusive.
@@ -41,14 +41,9 @@ pub(super) enum RateDecision {
     Abuse,
 }
 
-/// The recent rates of one client.
-#[derive(Debug)]
-pub(super) struct ClientRateLimiter {
-    messages: TokenBucket,
-    bytes: TokenBucket,
-    pings: TokenBucket,
-    refused: Option<Box<Refused>>,
-}
+/// The refusals that one socket's client received.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Option<Box<Refused>>);
 
 /// A client with refused messages.
 #[derive(Debug)]
@@ -59,50 +54,24 @@ struct Refused {
     ignored: Option<(Instant, Instant)>,
 }
 
-impl ClientRateLimiter {
-    /// Creates the limiter of a new socket, with full buckets.
-    pub(super) fn new(now: Instant) -> Self {
-        let full = TokenBucket::full(now);
-        Self { messages: full, bytes: full, pings: full, refused: None }
-    }
-
+impl Refusals {
     /// Decides about a message of this size. A refused message costs nothing.
-    pub(super) fn message(&mut self, limits: &RateLimits, now: Instant, bytes: usize) -> RateDecision {
-        if let Some((limit, wait)) = self.wait(limits, now, bytes) {
+    pub(super) fn message(
+        &mut self,
+        buckets: &RateBuckets,
+        limits: &RateLimits,
+        now: Instant,
+        bytes: usize,
+    ) -> RateDecision {
+        if let Some((limit, wait)) = buckets.wait(limits, now, bytes) {
             return self.refuse(now, limit, wait);
         }
-        self.pay(limits, now, bytes);
+        buckets.pay(limits, now, bytes);
         RateDecision::Pass
     }
 
-    /// Returns the time until a message of this size is within the limits, and the limit that it
-    /// exceeds now. `None`: it is within the limits.
-    pub(super) fn wait(&self, limits: &RateLimits, now: Instant, bytes: usize) -> Option<(Exceeded, Duration)> {
-        let wait =
-            |bucket: &TokenBucket, rate: Option<Rate>, amount| rate.and_then(|rate| bucket.wait(now, rate, amount));
-        match wait(&self.messages, limits.messages, 1) {
-            Some(wait) => Some((Exceeded::Messages, wait)),
-            None => wait(&self.bytes, limits.bytes, cost(bytes)).map(|wait| (Exceeded::Bytes, wait)),
-        }
-    }
-
-    /// Counts a message of this size, within the limits or not.
-    pub(super) fn pay(&mut self, limits: &RateLimits, now: Instant, bytes: usize) {
-        if let Some(rate) = limits.messages {
-            self.messages.pay(now, rate, 1);
-        }
-        if let Some(rate) = limits.bytes {
-            self.bytes.pay(now, rate, cost(bytes));
-        }
-    }
-
-    /// Returns `true` if a ping may be answered. Otherwise the socket must be closed.
-    pub(super) fn ping(&mut self, limits: &RateLimits, now: Instant) -> bool {
-        limits.pings.is_none_or(|rate| self.pings.take(now, rate, 1))
-    }
-
     fn refuse(&mut self, now: Instant, limit: Exceeded, wait: Duration) -> RateDecision {
-        let refused = self.refused.get_or_insert_with(|| Box::new(Refused { until: now, ignored: None }));
+        let refused = self.0.get_or_insert_with(|| Box::new(Refused { until: now, ignored: None }));
         let ignores = now < refused.until;
         refused.until = now + wait;
         if !ignores {
@@ -121,22 +90,30 @@ impl ClientRateLimiter {
     }
 }
 
-/// Returns the cost of a message of this size in bytes.
-fn cost(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(FRAME_BYTES)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const TEN: Rate = Rate { per_second: 10, burst: 10 };
-    const MESSAGES: RateLimits = RateLimits { messages: Some(TEN), bytes: None, pings: None };
+    const MESSAGES: RateLimits = RateLimits { messages: Some(TEN), bytes: None, controls: None };
+
+    /// One socket with buckets of its own.
+    struct Pace(RateBuckets, Refusals);
+
+    impl Pace {
+        fn new(now: Instant) -> Self {
+            Self(RateBuckets::full(now, "c".into()), Refusals::default())
+        }
+
+        fn message(&mut self, limits: &RateLimits, now: Instant, bytes: usize) -> RateDecision {
+            self.1.message(&self.0, limits, now, bytes)
+        }
+    }
 
     /// Returns the number of accepted messages at this even rate and duration.
     fn passed(limits: &RateLimits, per_second: u64, seconds: u64, bytes: usize) -> u64 {
         let start = Instant::now();
-        let mut pace = ClientRateLimiter::new(start);
+        let mut pace = Pace::new(start);
         let came = (0..per_second * seconds).map(|n| start + Duration::from_nanos(n * 1_000_000_000 / per_second));
         came.filter(|&now| pace.message(limits, now, bytes) == RateDecision::Pass).count() as u64
     }
@@ -165,7 +142,7 @@ mod tests {
         let start = Instant::now();
         let bytes = Some(Rate { per_second: 1_000, burst: 1_000 });
         let limits = RateLimits { bytes, ..RateLimits::default() };
-        let mut pace = ClientRateLimiter::new(start);
+        let mut pace = Pace::new(start);
         assert_eq!(pace.message(&limits, start, 5_000 - 64), RateDecision::Pass);
         let wait = Duration::from_millis(4_000 + 74);
         assert_eq!(pace.message(&limits, start, 10), RateDecision::Wait(Exceeded::Bytes, wait));
@@ -175,7 +152,7 @@ mod tests {
     #[test]
     fn client_that_waits_passes_and_refusals_are_not_charged() {
         let start = Instant::now();
-        let mut pace = ClientRateLimiter::new(start);
+        let mut pace = Pace::new(start);
         (0..10).for_each(|_| assert_eq!(pace.message(&MESSAGES, start, 1), RateDecision::Pass));
         for _ in 0..100 {
             let wait = Duration::from_millis(100);
@@ -188,7 +165,7 @@ mod tests {
     fn five_seconds_over_the_rate_are_abuse_unless_it_pauses() {
         let first_abuse = |interval: u64, pause: u64| {
             let start = Instant::now();
-            let mut pace = ClientRateLimiter::new(start);
+            let mut pace = Pace::new(start);
             (0..10_000_u64)
                 .map(|n| n * interval + n / 400 * pause)
                 .find(|&ms| pace.message(&MESSAGES, start + Duration::from_millis(ms), 1) == RateDecision::Abuse)

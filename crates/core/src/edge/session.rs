@@ -1,6 +1,7 @@
 //! The session of one client, and its upgrade request, which the shell creates. The other modules
 //! of the edge's core change sessions.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::ClientId;
@@ -15,7 +16,8 @@ use super::deduplicator::Deduplicator;
 use super::dialects::DialectSession;
 use super::output::Output;
 use super::phase::SessionPhase;
-use super::rate_limiter::ClientRateLimiter;
+use super::rate_buckets::RateBuckets;
+use super::rate_limiter::Refusals;
 use super::received_tracker::ReceivedTracker;
 use super::retransmit_buffer::{RetransmitBuffer, RetransmitLimits};
 use super::verified_token::{PresentedToken, VerifiedToken};
@@ -115,7 +117,9 @@ pub struct Session {
     /// Its messages without an outcome.
     pub buffer: RetransmitBuffer,
     pub(super) deduplicator: Deduplicator,
-    pub(super) rate_limiter: ClientRateLimiter,
+    /// The rates that its token's subject, or its client, has used.
+    pub(super) rate_buckets: Rc<RateBuckets>,
+    pub(super) refusals: Refusals,
     pub(super) output: Output,
     /// `true` if it is in the edge's list of clients with output.
     pub(super) output_is_listed: bool,
@@ -138,6 +142,7 @@ impl Session {
         now: Instant,
         mut newcomer: Newcomer,
         dialect: Option<DialectClient>,
+        rate_buckets: Rc<RateBuckets>,
         settings: &Settings,
     ) -> Self {
         Self {
@@ -156,7 +161,8 @@ impl Session {
             phase: SessionPhase::Waiting,
             buffer: RetransmitBuffer::default(),
             deduplicator: Deduplicator::default(),
-            rate_limiter: ClientRateLimiter::new(now),
+            rate_buckets,
+            refusals: Refusals::default(),
             output: Output::default(),
             output_is_listed: false,
             confirm_is_listed: false,

@@ -96,6 +96,7 @@ impl EdgeCore {
             }
         }
         memory.set(kept);
+        self.rate_buckets.sweep(now);
         self.figures = figures;
         let evicted = memory.evict(settings.max_memory_bytes, freed);
         for client in due {

@@ -42,6 +42,7 @@ impl EdgeCore {
     pub fn renewed(&mut self, client: ClientKey, token: VerifiedToken) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.send(&mut self.links, |slot| ToNode::Grant { slot, grant: &token.grant });
+        self.rate_buckets.renew(&mut session.rate_buckets, &session.client_id, &token);
         session.token = Some(Box::new(token));
     }
 

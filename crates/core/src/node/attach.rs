@@ -7,7 +7,7 @@ use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DetachReason, Slot, ToEdge};
-use signaling_wire::{RemainingTtl, SessionId, resume};
+use signaling_wire::{RateDebts, RemainingTtl, SessionId, resume};
 
 use super::linger::Lingering;
 use super::session::Session;
@@ -111,7 +111,8 @@ impl NodeCore {
         let Some(known) = lingering else { return self.admit(now, arrival, None, false) };
         if arrival.newcomer && proven == Some(known.attachment.session) {
             self.counts.resumed += 1;
-            let arrival = arrival.resuming(known, &self.settings.rules);
+            let debts = known.debts_at(now, self.settings.resume);
+            let arrival = arrival.resuming(Lingering { debts, ..known }, &self.settings.rules);
             self.admit(now, arrival, None, true);
         } else if !arrival.newcomer && known.attachment.accepted_at_us > arrival.accepted_at_us {
             self.directory.lingering.insert(arrival.client_id, known);
@@ -188,8 +189,8 @@ impl NodeCore {
         let state = self.session_state(session, false);
         let Some(session) = self.directory.get(session) else { return };
         let hold = RemainingTtl::from_duration(self.settings.hold);
-        let (slot, id, seq) = (session.slot, session.id, session.seq);
-        let attached = ToEdge::Attached { slot, session: id, resumed, seq, hold, greeting, state: &state };
+        let Session { slot, id, seq, debts, .. } = *session;
+        let attached = ToEdge::Attached { slot, session: id, resumed, seq, debts, hold, greeting, state: &state };
         self.trunks.send(session.trunk, &attached);
     }
 
@@ -219,7 +220,7 @@ impl NodeCore {
     }
 
     /// Handles a `Detach`: ends the session of the slot, or the wait of its newcomer.
-    pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot), cause: DetachReason) {
+    pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot), (cause, debts): (DetachReason, RateDebts)) {
         let Some(key) = self.trunks.session_at(at) else {
             self.directory.drop_newcomers(|trunk, slot| (trunk, slot) == at);
             return;
@@ -227,6 +228,7 @@ impl NodeCore {
         if let Some(session) = self.directory.get_mut(key) {
             session.detached = true;
             session.edge_reported_end = true;
+            session.debts = debts;
         }
         self.lose(now, key, cause);
     }

@@ -115,11 +115,11 @@ impl NodeCore {
                     self.session_requested(now, peer, &client, (*session, *accepted_at_us));
                 }
             }
-            &Item::Lingering { client_id, attachment, seq, credential, ref delivered, ttl } => {
+            &Item::Lingering { client_id, attachment, seq, credential, ref delivered, debts, ttl } => {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.counts.lingering_moved += 1;
                     let (until, delivered) = (now + ttl.as_duration(), DeliveredIds::from_runs(delivered));
-                    let lingering = Lingering { attachment, seq, credential, delivered, until };
+                    let lingering = Lingering { attachment, seq, credential, delivered, debts, until };
                     self.store_lingering(now, &client, lingering);
                 }
             }

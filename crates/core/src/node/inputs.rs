@@ -68,7 +68,7 @@ impl NodeCore {
                     }
                 }
                 ToNode::Confirm { slot, up_to, exceptions } => self.confirm(now, (trunk, slot), up_to, &exceptions),
-                ToNode::Detach { slot, cause } => self.detach(now, (trunk, slot), cause),
+                ToNode::Detach { slot, cause, debts } => self.detach(now, (trunk, slot), (cause, debts)),
                 ToNode::Release { slot, to } => self.release(now, (trunk, slot), to),
                 ToNode::Alive { slot } => self.alive((trunk, slot)),
                 ToNode::Kicked { client_id, at } => self.on_kick_from_edge(now, trunk, client_id, at),

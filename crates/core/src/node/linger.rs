@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::forward::{Attachment, Item};
-use signaling_wire::{Credential, RemainingTtl, Seq, SessionId};
+use signaling_wire::{Credential, RateDebts, RemainingTtl, Seq, SessionId};
 
 use super::delivered_ids::DeliveredIds;
 use super::session::Session;
@@ -24,6 +24,8 @@ pub(super) struct Lingering {
     pub(super) credential: Option<Credential>,
     /// Its delivered signals.
     pub(super) delivered: DeliveredIds,
+    /// Rates that the client had used when its socket was lost.
+    pub(super) debts: RateDebts,
     /// Time until which it can be resumed.
     pub(super) until: Instant,
 }
@@ -31,14 +33,20 @@ pub(super) struct Lingering {
 impl Lingering {
     /// Returns the state of a session that can be resumed until `until`.
     pub(super) fn of(session: &Session, until: Instant) -> Self {
-        let Session { seq, ref credential, ref delivered, .. } = *session;
+        let Session { seq, ref credential, ref delivered, debts, .. } = *session;
         let (credential, delivered) = (credential.as_deref().copied(), delivered.clone());
-        Self { attachment: session.attachment(), seq, credential, delivered, until }
+        Self { attachment: session.attachment(), seq, credential, delivered, debts, until }
     }
 
     /// Returns the time in which its client can still resume it.
     pub(super) fn left(&self, now: Instant) -> Duration {
         self.until.saturating_duration_since(now)
+    }
+
+    /// Returns the rates that the client has used, if all nodes have the resume time `resume`.
+    pub(super) fn debts_at(&self, now: Instant, resume: Duration) -> RateDebts {
+        let lost = self.lost(resume).unwrap_or(now);
+        self.debts.after(now.saturating_duration_since(lost).as_millis())
     }
 
     /// Returns the time at which its socket was lost, if all nodes have the resume time `resume`.
@@ -142,11 +150,11 @@ impl NodeCore {
     /// fail before it receives them.
     fn send_lingering(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
         let Some(known) = self.directory.lingering.get(client) else { return };
-        let Lingering { attachment, seq, credential, ref delivered, .. } = *known;
+        let Lingering { attachment, seq, credential, ref delivered, debts, .. } = *known;
         let (client_id, delivered) = (client.as_str(), delivered.runs().to_vec());
         let ttl = RemainingTtl::from_duration(known.left(now));
         let mut items = Vec::new();
-        Item::Lingering { client_id, attachment, seq, credential, delivered, ttl }.append(&mut items);
+        Item::Lingering { client_id, attachment, seq, credential, delivered, debts, ttl }.append(&mut items);
         if let Some(seats) = self.lingering_seats(client, attachment.session) {
             seats.append(&mut items);
         }

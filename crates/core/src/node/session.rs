@@ -11,7 +11,7 @@ use signaling_wire::forward::Attachment;
 use signaling_wire::grant::Grant;
 use signaling_wire::seats::SessionState;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot};
-use signaling_wire::{Credential, DownSeq, MessageNumber, Seq, SessionId};
+use signaling_wire::{Credential, DownSeq, MessageNumber, RateDebts, Seq, SessionId};
 
 use super::delivered_ids::DeliveredIds;
 use super::hold::InboundMessage;
@@ -69,6 +69,8 @@ pub(super) struct Session {
     pub(super) newcomer: bool,
     /// `true` if it continues an older socket's session.
     pub(super) resumed: bool,
+    /// Rates that its client had used at the edge of its last lost socket.
+    pub(super) debts: RateDebts,
     /// Delivered signals of a reliable client. Empty for a plain client.
     pub(super) delivered: DeliveredIds,
     /// `true` if the end of its socket ends it: it lingers only if its edge or trunk is lost.
@@ -127,6 +129,7 @@ impl Session {
             known_id: attach.reliable.then_some(if resumed { UNKNOWN_IDS } else { MessageNumber::NONE }),
             newcomer: attach.state.is_none(),
             resumed,
+            debts: attach.debts,
             delivered: DeliveredIds::default(),
             ends_with_socket: attach.ends_with_socket,
             credential: attach.credential.map(Box::new),
@@ -161,7 +164,8 @@ impl Session {
     pub(super) fn resuming(self, earlier: Lingering, rules: &Rules) -> Self {
         let seq = earlier.seq.plus(rules.numbers_ahead).max(Seq(self.accepted_at_us));
         let known_id = self.known_id.map(|_| UNKNOWN_IDS);
-        Self { id: earlier.attachment.session, seq, known_id, resumed: true, delivered: earlier.delivered, ..self }
+        let Lingering { attachment, delivered, debts, .. } = earlier;
+        Self { id: attachment.session, seq, known_id, resumed: true, debts, delivered, ..self }
     }
 
     /// Records a message. Returns its number, and `true` if certainly no node has had it before.

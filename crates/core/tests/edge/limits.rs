@@ -5,9 +5,9 @@ use std::time::Duration;
 use signaling_core::edge::{ClientKey, Effect, Rate, RateLimits, Reading, VerifiedToken};
 use signaling_core::rate_class::RateClass;
 use signaling_protocol::CloseCode;
-use signaling_wire::trunk::Slot;
+use signaling_wire::trunk::{Slot, ToEdge};
 
-use crate::stage::{Edge, done, down};
+use crate::stage::{Edge, attached, client_id, done, down};
 use crate::tokens::verified;
 
 const RATE: Rate = Rate { per_second: 10, burst: 10 };
@@ -83,20 +83,50 @@ fn received_is_read_when_a_client_exceeds_its_rate() {
 }
 
 #[test]
-fn client_that_pings_too_often_is_closed() {
-    let rates = RateLimits { pings: Some(RATE), ..RateLimits::default() };
-    for by_message in [true, false] {
+fn client_with_too_many_control_frames_is_closed() {
+    let rates = RateLimits { controls: Some(RATE), ..RateLimits::default() };
+    let controls: [fn(&mut Edge, ClientKey) -> Reading; 3] = [
+        |edge, client| edge.say(client, r#"{"type":"ping"}"#),
+        |edge, client| edge.core.client_ping(edge.now, client, b"p"),
+        |edge, client| edge.core.client_pong(edge.now, client),
+    ];
+    for control in controls {
         let mut edge = Edge::paced(rates);
         let client = edge.open(false);
-        let ping = |edge: &mut Edge| match by_message {
-            true => edge.say(client, r#"{"type":"ping"}"#),
-            false => edge.core.client_ping(edge.now, client, b"p"),
-        };
-        (0..10).for_each(|_| assert_eq!(ping(&mut edge), Reading::On));
+        (0..10).for_each(|_| assert_eq!(control(&mut edge, client), Reading::On));
         edge.hears(client);
-        assert_eq!(ping(&mut edge), Reading::Paused);
+        assert_eq!(control(&mut edge, client), Reading::Paused);
         assert_eq!(edge.closed(), Some(CloseCode::POLICY));
     }
+}
+
+#[test]
+fn sockets_of_a_token_subject_share_its_rate() {
+    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
+    let token = VerifiedToken { subject: Some(client_id(7)), ..verified(b"", None) };
+    for passes in [8, 2, 0] {
+        let client = edge.connect(false, Some(token.clone()), None);
+        edge.admit(client, "");
+        edge.core.socket_opened(edge.now, client);
+        edge.ups();
+        (0..8).for_each(|id| _ = edge.say(client, &signal(id)));
+        assert_eq!(edge.ups(), passes);
+        edge.core.client_left(client, Some(CloseCode::NORMAL));
+        assert_eq!(edge.closed(), Some(CloseCode::NORMAL));
+    }
+}
+
+#[test]
+fn rates_used_at_another_edge_count_after_a_resume() {
+    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
+    let client = edge.open(false);
+    let mut resumed = attached(0, "");
+    if let ToEdge::Attached { debts, .. } = &mut resumed {
+        debts.messages = 700;
+    }
+    edge.hear(edge.link, &[resumed]);
+    (0..8).for_each(|id| _ = edge.say(client, &signal(id)));
+    assert_eq!(edge.ups(), 3);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use signaling_core::edge::{
 };
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Origin, Slot, ToEdge, ToNode};
-use signaling_wire::{DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
+use signaling_wire::{DownSeq, MessageNumber, RateDebts, RemainingTtl, Seq, SessionId};
 
 pub(crate) struct Edge {
     pub(crate) core: EdgeCore,
@@ -128,7 +128,7 @@ impl Edge {
                 ToNode::Grant { slot, grant } => format!("grant {slot} {}", grant.escape_ascii()),
                 ToNode::Up { slot, seq, .. } => format!("up {slot} {seq}"),
                 ToNode::Confirm { slot, up_to, .. } => format!("confirm {slot} {up_to}"),
-                ToNode::Detach { slot, cause } => format!("detach {slot} {cause:?}"),
+                ToNode::Detach { slot, cause, .. } => format!("detach {slot} {cause:?}"),
                 ToNode::Release { slot, .. } => format!("release {slot}"),
                 ToNode::Alive { slot } => format!("alive {slot}"),
                 ToNode::Kicked { client_id, at } => format!("kicked {client_id} {at}"),
@@ -152,7 +152,8 @@ fn session_of(slot: Slot) -> SessionId {
 pub(crate) fn attached(slot: Slot, greeting: &str) -> ToEdge<'_> {
     let (session, hold) = (session_of(slot), RemainingTtl::from_duration(Duration::from_secs(20)));
     let (seq, greeting) = (Seq(0), greeting.as_bytes());
-    ToEdge::Attached { slot, session, resumed: false, seq, hold, greeting, state: b"admitted" }
+    let debts = RateDebts::default();
+    ToEdge::Attached { slot, session, resumed: false, seq, debts, hold, greeting, state: b"admitted" }
 }
 
 pub(crate) fn down(slot: Slot, down_seq: u64, number: u64, payload: &[u8]) -> ToEdge<'_> {

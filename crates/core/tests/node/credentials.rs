@@ -2,9 +2,9 @@
 //! clients with a token that names their id.
 
 use signaling_core::node::TrunkKey;
-use signaling_wire::Credential;
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DetachReason, Slot, ToNode};
+use signaling_wire::{Credential, RateDebts};
 
 use crate::node::{Node, Output, SECOND, client_of, newcomer};
 
@@ -16,7 +16,7 @@ fn attach(node: &mut Node, trunk: TrunkKey, attach: Attach<'_>, credential: Cred
 }
 
 fn lose_socket(node: &mut Node, trunk: TrunkKey, slot: Slot) {
-    node.send_frame(trunk, &ToNode::Detach { slot, cause: DetachReason::Lost });
+    node.send_frame(trunk, &ToNode::Detach { slot, cause: DetachReason::Lost, debts: RateDebts::default() });
 }
 
 /// Attaches a holder and then newcomers, all with a credential or none, while the holder answers.
@@ -67,6 +67,18 @@ fn equal_credential_resumes_a_lingering_session() {
     attach(&mut node, trunk, later, OWN);
     let said = node.take_output(trunk);
     assert_eq!((said.sessions, said.downs.len()), (vec![(former.session, true)], 1));
+}
+
+#[test]
+fn resumed_session_keeps_the_rates_that_it_has_used() {
+    let (mut node, trunk) = Node::with_trunk();
+    attach(&mut node, trunk, newcomer(0, "anna", 1), OWN);
+    let debts = RateDebts { messages: 5_000, bytes: 900, controls: 0 };
+    node.send_frame(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Lost, debts });
+    node.take_output(trunk);
+    node.now += SECOND;
+    attach(&mut node, trunk, newcomer(1, "anna", 2), OWN);
+    assert_eq!(node.take_output(trunk).debts, [RateDebts { messages: 4_000, bytes: 0, controls: 0 }]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot, ToEdge, ToNode};
-use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RemainingTtl, Seq, SessionId, lane};
+use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RateDebts, RemainingTtl, Seq, SessionId, lane};
 
 pub(crate) const HOLD: Duration = Duration::from_secs(20);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -103,7 +103,8 @@ impl Node {
                     output.outcomes.extend(first.run(count).map(|seq| (seq.0, outcome)));
                 }
                 ToEdge::Released { slot, state } => output.released.push((slot, state.to_vec())),
-                ToEdge::Attached { slot, session, resumed, seq, .. } => {
+                ToEdge::Attached { slot, session, resumed, seq, debts, .. } => {
+                    output.debts.push(debts);
                     output.attached.push(slot);
                     output.sessions.push((session, resumed));
                     output.seq = seq.0;
@@ -176,6 +177,8 @@ pub(crate) struct Output {
     pub(crate) attached: Vec<Slot>,
     /// Attached sessions, with `true` for resumed ones.
     pub(crate) sessions: Vec<(SessionId, bool)>,
+    /// Rates that the clients of attached sessions have used elsewhere.
+    pub(crate) debts: Vec<RateDebts>,
     /// Latest uplink number of the last attached session.
     pub(crate) seq: u64,
     /// Slots with HTTP statuses, and with close codes.

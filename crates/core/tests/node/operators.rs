@@ -1,6 +1,7 @@
 //! Client data for operators, and kicks.
 
 use signaling_protocol::ClientId;
+use signaling_wire::RateDebts;
 use signaling_wire::trunk::{DetachReason, ToNode};
 
 use crate::node::{Node, SECOND, newcomer};
@@ -64,7 +65,7 @@ fn kicked_client_is_sent_to_all_edges_and_cannot_resume() {
     }
     assert!(!node.core.kick(&client("bert"), 1_000));
 
-    node.send_frame(trunks[0], &ToNode::Detach { slot: 0, cause: DetachReason::Lost });
+    node.send_frame(trunks[0], &ToNode::Detach { slot: 0, cause: DetachReason::Lost, debts: RateDebts::default() });
     assert_eq!(node.core.lingering(), 1);
     assert!(node.core.kick(&anna, 1_001), "its session was still there");
     assert_eq!(node.core.lingering(), 0);

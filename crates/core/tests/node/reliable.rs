@@ -2,7 +2,7 @@
 
 use signaling_core::node::TrunkKey;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Slot, ToNode};
-use signaling_wire::{Credential, DownSeq, Seq};
+use signaling_wire::{Credential, DownSeq, RateDebts, Seq};
 
 use crate::node::{HOLD, Node, SECOND, newcomer};
 
@@ -70,7 +70,7 @@ fn delivered_ids_survive_another_attach_of_the_closed_socket() {
         node.attach(trunk_of_bob, 0, "bob", 0);
         say(&mut node, trunk, 0, &[(1, 1), (2, 2)]);
         node.send_frame(trunk_of_bob, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
-        node.send_frame(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Lost });
+        node.send_frame(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Lost, debts: RateDebts::default() });
         node.core.trunk_down(node.now, trunk);
 
         // Her edge waits for the outcomes of the other frames.

@@ -200,6 +200,17 @@ fn reconnect_does_not_refill_the_budget_of_fan_out() {
 }
 
 #[test]
+fn clients_of_a_subject_share_the_budget_of_fan_out() {
+    let mut stage = with_eight(fan_out(1, 10));
+    for name in ["j", "k"] {
+        stage.grants.insert(name, of_subject("s"));
+        stage.attach(name, "n0");
+    }
+    assert!(!is_rate_limited(&stage.join("j", "r")));
+    assert!(is_rate_limited(&stage.join("k", "r")));
+}
+
+#[test]
 fn join_of_a_dialect_waits_for_the_budget_of_fan_out() {
     let mut stage = fan_out(10, 10);
     stage.ends_with_socket = true;

@@ -1,8 +1,8 @@
 //! Sessions that attach, detach and compete for an id at one node.
 
 use signaling_core::node::Rules;
-use signaling_wire::DownSeq;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, ToNode};
+use signaling_wire::{DownSeq, RateDebts};
 
 use crate::node::{Node, SECOND, newcomer};
 
@@ -52,9 +52,9 @@ fn ended_session_is_removed_after_its_last_outcome() {
     node.send_frame(trunk, &ToNode::Attach(settling));
     node.up(trunk, 1, 1, "bob", 0);
     node.send_frame(trunk, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
-    node.send_frame(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Left });
+    node.send_frame(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Left, debts: RateDebts::default() });
     assert_eq!(node.take_output(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
-    node.send_frame(trunk, &ToNode::Detach { slot: 1, cause: DetachReason::Lost });
+    node.send_frame(trunk, &ToNode::Detach { slot: 1, cause: DetachReason::Lost, debts: RateDebts::default() });
     assert!(node.core.is_quiet());
 }
 
@@ -64,7 +64,7 @@ fn sessions_past_the_lingering_limit_are_refused_and_counted() {
     let trunk = node.core.trunk_up();
     for (slot, client) in [(0, "anna"), (1, "bob")] {
         node.attach(trunk, slot, client, 0);
-        node.send_frame(trunk, &ToNode::Detach { slot, cause: DetachReason::Lost });
+        node.send_frame(trunk, &ToNode::Detach { slot, cause: DetachReason::Lost, debts: RateDebts::default() });
     }
     assert_eq!((node.core.lingering(), node.core.counts().lingering_refused), (1, 1));
 }

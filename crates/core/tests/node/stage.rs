@@ -10,7 +10,7 @@ use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::{Op, OpResult, Requester, Rooms, Rules, StoreError};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Request, Slot, ToEdge, ToNode};
-use signaling_wire::{BatchNumber, RemainingTtl, Seq, SessionId, forward, lane};
+use signaling_wire::{BatchNumber, RateDebts, RemainingTtl, Seq, SessionId, forward, lane};
 
 pub(crate) use crate::node::SECOND;
 use crate::node::{HOLD, START, address_of, settings, view};
@@ -233,7 +233,7 @@ impl Stage {
     /// Closes the client's socket.
     pub(crate) fn detach(&mut self, name: &'static str, cause: DetachReason) {
         let Client { node, slot, .. } = self.clients[name];
-        self.send_frame(node, &ToNode::Detach { slot, cause });
+        self.send_frame(node, &ToNode::Detach { slot, cause, debts: RateDebts::default() });
         self.settle();
     }
 

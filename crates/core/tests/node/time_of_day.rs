@@ -5,6 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::Value;
 use signaling_core::ice::{IceServers, Turn};
 use signaling_protocol::ClientId;
+use signaling_wire::RateDebts;
 use signaling_wire::trunk::{Attach, DetachReason, Request, Slot, ToEdge, ToNode};
 
 use crate::node::{Node, SECOND, START, newcomer};
@@ -23,7 +24,7 @@ fn welcome(node: &mut Node, client: &str, accepted_at_us: u8, resume: Option<&st
     let request = Request { resume, ..Request::default() };
     node.send_frame(trunk, &ToNode::Attach(Attach { request, ..newcomer(SLOT, client, accepted_at_us) }));
     let batch = node.core.take_trunk_batch(trunk);
-    node.send_frame(trunk, &ToNode::Detach { slot: SLOT, cause: DetachReason::Lost });
+    node.send_frame(trunk, &ToNode::Detach { slot: SLOT, cause: DetachReason::Lost, debts: RateDebts::default() });
     let mut rest = &batch[..];
     loop {
         if let ToEdge::Attached { greeting, .. } = ToEdge::take(&mut rest).unwrap() {

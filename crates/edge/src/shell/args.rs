@@ -26,7 +26,7 @@ const MESSAGE_BURST_S: u32 = 5;
 /// Seconds of its byte rate that a client may send at once: 4 MiB at the default rate.
 const BYTE_BURST_S: u32 = 4;
 /// Pings/s of one client: many times the rate of an SDK, with a burst for pages that wake up.
-const PINGS: Rate = Rate { per_second: 10, burst: 100 };
+const CONTROLS: Rate = Rate { per_second: 10, burst: 100 };
 
 const LISTENERS: &str = "Listeners";
 
@@ -138,12 +138,12 @@ impl EdgeArgs {
         let usual = RateLimits {
             messages: with_burst(self.message_rate.messages, MESSAGE_BURST_S, 1),
             bytes: with_burst(self.message_rate.bytes.unwrap_or(BYTE_RATE), BYTE_BURST_S, largest),
-            pings: Some(PINGS),
+            controls: Some(CONTROLS),
         };
         let of_class = |class: &ClassRates| RateLimits {
             messages: with_burst(class.rates.messages, MESSAGE_BURST_S, 1),
             bytes: class.rates.bytes.map_or(usual.bytes, |bytes| with_burst(bytes, BYTE_BURST_S, largest)),
-            pings: usual.pings,
+            controls: usual.controls,
         };
         let new_rooms = self.rate_classes.iter().filter_map(|class| Some((class.class.clone(), class.new_rooms?)));
         let new_rooms = new_rooms.collect();

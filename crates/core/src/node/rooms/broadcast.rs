@@ -13,7 +13,7 @@ use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
 use super::budget::BudgetKind;
 use super::command::Refusal;
-use super::limits::{OverBudget, rate_limited};
+use super::limits::{OverBudget, fan_out_budget, rate_limited};
 use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
 
@@ -48,7 +48,7 @@ impl NodeCore {
             return Ok(true);
         }
         let native = self.directory.get(key).filter(|session| !session.is_of_dialect());
-        let of = native.map(|session| (BudgetKind::FanOut, session.client_id.as_str()));
+        let of = native.map(fan_out_budget);
         let wait = of.and_then(|of| self.rooms.budgets.remaining_wait(now, of));
         wait.map_or(Ok(false), |wait| Err(rate_limited(BudgetKind::FanOut, wait)))
     }
@@ -72,7 +72,7 @@ impl NodeCore {
         if may_be_accepted && !session.is_of_dialect() {
             return None;
         }
-        let of = (BudgetKind::FanOut, session.client_id.as_str());
+        let of = fan_out_budget(session);
         let wait = self.rooms.budgets.wait(now, of, rate, members)?;
         self.rooms.budgets.record_wait(now, of, wait);
         Some(self.over_budget(command.key, BudgetKind::FanOut, wait))
@@ -142,7 +142,7 @@ impl NodeCore {
         members.retain(|member| *member != session.client_id);
         session.broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
         let client = session.client_id.clone();
-        self.charge_fan_out(now, client.as_str(), members.len() as u64);
+        self.charge_fan_out(now, Some(key), client.as_str(), members.len() as u64);
         self.rooms.counts.broadcasts += 1;
         for member in members {
             if !self.take_custody(now, key, member.as_str(), copy.clone()) {

@@ -20,7 +20,7 @@ const FORGOTTEN_PER_SWEEP: usize = 1_000;
 /// The limit of a budget, and the owner of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum BudgetKind {
-    /// Members that receive something because of a client.
+    /// Members that receive something because of a token subject, or of a client without one.
     FanOut,
     /// New rooms of a client.
     ClientRooms,

@@ -10,6 +10,7 @@ use signaling_rooms::{Op, OpResult, RoomEvents, RoomOptions};
 use signaling_wire::SessionId;
 use signaling_wire::grant::Grant;
 
+use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
 use super::budget::BudgetKind;
 use super::command::Refusal;
@@ -37,7 +38,7 @@ impl NodeCore {
     pub(super) fn check_rates(&self, now: Instant, command: &Command, has_seat: bool) -> Option<OverBudget> {
         let session = self.directory.get(command.key)?;
         let client = session.client_id.as_str();
-        let fan_out = self.rooms.settings.broadcast_rate.map(|rate| ((BudgetKind::FanOut, client), rate));
+        let fan_out = self.rooms.settings.broadcast_rate.map(|rate| (fan_out_budget(session), rate));
         let may_create = matches!(command.kind, CommandKind::Join { .. }) && !has_seat;
         let new_rooms = new_room_budgets(self.rooms.settings.new_rooms, client, session.grant.as_deref());
         let budgets = new_rooms.filter(|_| may_create).chain(fan_out);
@@ -57,11 +58,12 @@ impl NodeCore {
     pub(super) fn charge(&mut self, now: Instant, purpose: &Purpose, (room, op): (&RoomName, &Op), result: &OpResult) {
         let (Op::Join { requester, .. } | Op::Leave { requester }) = op else { return };
         let client = requester.client.as_str();
+        let key = if let Purpose::Command { key, .. } = *purpose { Some(key) } else { None };
         if RoomOptions::of(room).events != RoomEvents::None {
-            self.charge_fan_out(now, client, result.informed);
+            self.charge_fan_out(now, key, client, result.informed);
         }
         if result.created {
-            let session = if let Purpose::Command { key, .. } = *purpose { self.directory.get(key) } else { None };
+            let session = key.and_then(|key| self.directory.get(key));
             let grant = session.and_then(|session| session.grant.as_deref());
             for (of, rate) in new_room_budgets(self.rooms.settings.new_rooms, client, grant) {
                 self.rooms.budgets.pay(now, of, rate, 1);
@@ -72,15 +74,25 @@ impl NodeCore {
     /// Charges an answer with members.
     pub(super) fn charge_answer(&mut self, now: Instant, session: SessionId, text: &[u8]) {
         let Some(client) = self.rooms.sessions.get(&session).map(|known| known.client.clone()) else { return };
-        self.charge_fan_out(now, client.as_str(), (text.len() as u64).div_ceil(BYTES_PER_MEMBER));
+        let key = self.directory.attached(client.as_str());
+        self.charge_fan_out(now, key, client.as_str(), (text.len() as u64).div_ceil(BYTES_PER_MEMBER));
     }
 
-    /// Charges members that receive something because of a client.
-    pub(super) fn charge_fan_out(&mut self, now: Instant, client: &str, members: u64) {
+    /// Charges members that receive something because of a client, with its session `key`.
+    pub(super) fn charge_fan_out(&mut self, now: Instant, key: Option<SessionKey>, client: &str, members: u64) {
         if let Some(rate) = self.rooms.settings.broadcast_rate {
-            self.rooms.budgets.pay(now, (BudgetKind::FanOut, client), rate, members);
+            let session = key.and_then(|key| self.directory.get(key));
+            let budget = session.map_or((BudgetKind::FanOut, client), fan_out_budget);
+            self.rooms.budgets.pay(now, budget, rate, members);
         }
     }
+}
+
+/// Returns the budget of members that receive something because of a session: of its token's
+/// subject, or of its client without one.
+pub(super) fn fan_out_budget(session: &Session) -> (BudgetKind, &str) {
+    let subject = session.grant.as_deref().and_then(|grant| grant.subject.as_deref());
+    (BudgetKind::FanOut, subject.unwrap_or(session.client_id.as_str()))
 }
 
 /// Returns the budgets of new rooms with their rates: of the client, and of the subject of its

@@ -1,0 +1,245 @@
+//! Token buckets at this edge: one set for each token subject, else for each client id.
+//!
+//! Pure. All sockets of a subject share its set, and neither a reconnect nor a new session refills
+//! it. A set without sessions takes no memory once it is full. Of the others 100,000 are kept.
+//! Beyond that the one that is full soonest is forgotten, since it loses the least.
+
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use signaling_protocol::ClientId;
+use signaling_wire::RateDebts;
+
+use super::VerifiedToken;
+use super::rate_limiter::{Exceeded, RateLimits};
+use super::token_bucket::{Rate, TokenBucket};
+
+/// Maximum sets without sessions, about 30 MB of memory.
+const MAX_UNUSED: usize = 100_000;
+/// Cost of a message in bytes in addition to its own, so that short ones are not free.
+const FRAME_BYTES: u32 = 64;
+
+/// A token subject or client id. The subject of a native client's token is its client id.
+type Owner = Rc<str>;
+
+/// The recent rates of a token subject, or of a client without one.
+#[derive(Debug)]
+pub(super) struct RateBuckets {
+    owner: Owner,
+    messages: Cell<TokenBucket>,
+    bytes: Cell<TokenBucket>,
+    controls: Cell<TokenBucket>,
+    /// Its time in the table's list of unused sets. `None`: a session uses it.
+    unused_until: Cell<Option<Instant>>,
+}
+
+impl RateBuckets {
+    pub(super) fn full(now: Instant, owner: Owner) -> Self {
+        let full = || Cell::new(TokenBucket::full(now));
+        Self { owner, messages: full(), bytes: full(), controls: full(), unused_until: Cell::new(None) }
+    }
+
+    /// Returns the time until a message of this size is within the limits, and the limit that it
+    /// exceeds now. `None`: it is within the limits.
+    pub(super) fn wait(&self, limits: &RateLimits, now: Instant, bytes: usize) -> Option<(Exceeded, Duration)> {
+        let wait = |bucket: &Cell<TokenBucket>, rate: Option<Rate>, amount| {
+            rate.and_then(|rate| bucket.get().wait(now, rate, amount))
+        };
+        match wait(&self.messages, limits.messages, 1) {
+            Some(wait) => Some((Exceeded::Messages, wait)),
+            None => wait(&self.bytes, limits.bytes, cost(bytes)).map(|wait| (Exceeded::Bytes, wait)),
+        }
+    }
+
+    /// Counts a message of this size, within the limits or not.
+    pub(super) fn pay(&self, limits: &RateLimits, now: Instant, bytes: usize) {
+        pay(&self.messages, limits.messages, now, 1);
+        pay(&self.bytes, limits.bytes, now, cost(bytes));
+    }
+
+    /// Counts a control frame or a `ping`. Returns `false` if it exceeds its rate.
+    pub(super) fn take_control(&self, limits: &RateLimits, now: Instant) -> bool {
+        let is_within = limits.controls.is_none_or(|rate| self.controls.get().wait(now, rate, 1).is_none());
+        if is_within {
+            pay(&self.controls, limits.controls, now, 1);
+        }
+        is_within
+    }
+
+    /// Returns the time until each bucket is full.
+    fn debts(&self, now: Instant) -> RateDebts {
+        let debt = |bucket: &Cell<TokenBucket>| {
+            let left = bucket.get().full_at().saturating_duration_since(now);
+            u32::try_from(left.as_millis()).unwrap_or(u32::MAX)
+        };
+        RateDebts { messages: debt(&self.messages), bytes: debt(&self.bytes), controls: debt(&self.controls) }
+    }
+
+    /// Raises each debt to that of the same session at another edge.
+    pub(super) fn raise_debts(&self, now: Instant, RateDebts { messages, bytes, controls }: RateDebts) {
+        for (bucket, debt) in [(&self.messages, messages), (&self.bytes, bytes), (&self.controls, controls)] {
+            let full_at = now + Duration::from_millis(u64::from(debt));
+            if full_at > bucket.get().full_at() {
+                bucket.set(TokenBucket::full(full_at));
+            }
+        }
+    }
+
+    fn latest_full_at(&self) -> Instant {
+        let full_at = |bucket: &Cell<TokenBucket>| bucket.get().full_at();
+        full_at(&self.messages).max(full_at(&self.bytes)).max(full_at(&self.controls))
+    }
+}
+
+fn pay(bucket: &Cell<TokenBucket>, rate: Option<Rate>, now: Instant, amount: u32) {
+    if let Some(rate) = rate {
+        let mut paid = bucket.get();
+        paid.pay(now, rate, amount);
+        bucket.set(paid);
+    }
+}
+
+/// Returns the cost of a message of this size in bytes.
+fn cost(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(FRAME_BYTES)
+}
+
+/// The sets of buckets of all sessions, and those that are not full without a session.
+#[derive(Debug, Default)]
+pub(super) struct RateBucketTable {
+    /// Time of the last newcomer or sweep, at most 0.5 s ago. `None`: there was none.
+    now: Option<Instant>,
+    by_owner: HashMap<Owner, Rc<RateBuckets>>,
+    /// Sets without a session, by the time at which they are full.
+    unused: BTreeSet<(Instant, Owner)>,
+}
+
+impl RateBucketTable {
+    /// Returns the set of a newcomer. Each call needs a [`Self::release`].
+    pub(super) fn acquire(
+        &mut self,
+        now: Instant,
+        client: &ClientId,
+        token: Option<&VerifiedToken>,
+    ) -> Rc<RateBuckets> {
+        self.now = Some(now);
+        let owner: Owner = token.and_then(|token| token.subject.as_ref()).unwrap_or(client).as_str().into();
+        let new = || Rc::new(RateBuckets::full(now, Rc::clone(&owner)));
+        let buckets = Rc::clone(self.by_owner.entry(Rc::clone(&owner)).or_insert_with(new));
+        if let Some(until) = buckets.unused_until.take() {
+            self.unused.remove(&(until, owner));
+        }
+        buckets
+    }
+
+    /// Replaces the set of a session that has a new token, which may have another subject.
+    pub(super) fn renew(&mut self, buckets: &mut Rc<RateBuckets>, client: &ClientId, token: &VerifiedToken) {
+        if let Some(now) = self.now {
+            let former = std::mem::replace(buckets, self.acquire(now, client, Some(token)));
+            self.release(former);
+        }
+    }
+
+    /// Takes back the set of a session that ends.
+    pub(super) fn release(&mut self, buckets: Rc<RateBuckets>) {
+        let owner = Rc::clone(&buckets.owner);
+        drop(buckets);
+        let Some(buckets) = self.by_owner.get(&owner).filter(|buckets| Rc::strong_count(buckets) == 1) else { return };
+        let full_at = buckets.latest_full_at();
+        if self.now.is_some_and(|now| full_at <= now) {
+            self.by_owner.remove(&owner);
+            return;
+        }
+        buckets.unused_until.set(Some(full_at));
+        self.unused.insert((full_at, owner));
+        if self.unused.len() > MAX_UNUSED {
+            self.forget_first();
+        }
+    }
+
+    /// Returns the time until each bucket of a set is full.
+    pub(super) fn debts(&self, buckets: &RateBuckets) -> RateDebts {
+        self.now.map_or_else(RateDebts::default, |now| buckets.debts(now))
+    }
+
+    /// Forgets sets without a session that are full.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        self.now = Some(now);
+        while self.unused.first().is_some_and(|(full_at, _)| *full_at <= now) {
+            self.forget_first();
+        }
+    }
+
+    fn forget_first(&mut self) {
+        if let Some((_, owner)) = self.unused.pop_first() {
+            self.by_owner.remove(&owner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Option<Rate> = Some(Rate { per_second: 10, burst: 10 });
+    const LIMITS: RateLimits = RateLimits { messages: RATE, bytes: None, controls: RATE };
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn id(text: &str) -> ClientId {
+        ClientId::new(text).unwrap()
+    }
+
+    fn of_subject(subject: &str) -> VerifiedToken {
+        let subject = Some(id(subject));
+        VerifiedToken { grant: Box::default(), subject, issued: 0, expires: None, rate_class: None }
+    }
+
+    #[test]
+    fn sessions_of_a_subject_share_their_buckets() {
+        let (now, mut table, token) = (Instant::now(), RateBucketTable::default(), of_subject("alice"));
+        let one = table.acquire(now, &id("~yw1"), Some(&token));
+        let same = [table.acquire(now, &id("~yw2"), Some(&token)), table.acquire(now, &id("alice"), None)];
+        (0..10).for_each(|_| one.pay(&LIMITS, now, 1));
+        assert!(same.iter().all(|same| same.wait(&LIMITS, now, 1).is_some()));
+        assert_eq!(table.acquire(now, &id("bob"), None).wait(&LIMITS, now, 1), None);
+    }
+
+    #[test]
+    fn reconnect_refills_no_bucket() {
+        let (now, mut table) = (Instant::now(), RateBucketTable::default());
+        for _ in 0..3 {
+            let buckets = table.acquire(now, &id("a"), None);
+            (0..5).for_each(|_| buckets.pay(&LIMITS, now, 1));
+            table.release(buckets);
+        }
+        assert_eq!(table.acquire(now, &id("a"), None).debts(now).messages, 1_500);
+    }
+
+    #[test]
+    fn full_buckets_without_a_session_take_no_memory() {
+        let (now, mut table) = (Instant::now(), RateBucketTable::default());
+        let (used, full) = (table.acquire(now, &id("a"), None), table.acquire(now, &id("b"), None));
+        used.pay(&LIMITS, now, 1);
+        table.release(full);
+        table.release(used);
+        let again = table.acquire(now, &id("a"), None);
+        table.sweep(now + SECOND);
+        assert_eq!((table.by_owner.len(), table.unused.len()), (1, 0), "a session uses it");
+        again.pay(&LIMITS, now + SECOND, 1);
+        table.release(again);
+        assert_eq!((table.by_owner.len(), table.unused.len()), (1, 1));
+        table.sweep(now + 2 * SECOND);
+        assert!(table.by_owner.is_empty() && table.unused.is_empty());
+    }
+
+    #[test]
+    fn debt_of_another_edge_only_rises() {
+        let (now, mut table) = (Instant::now(), RateBucketTable::default());
+        let buckets = table.acquire(now, &id("a"), None);
+        (0..5).for_each(|_| buckets.pay(&LIMITS, now, 1));
+        buckets.raise_debts(now, RateDebts { messages: 400, bytes: 30, controls: 20 });
+        assert_eq!(buckets.debts(now), RateDebts { messages: 500, bytes: 30, controls: 20 });
+    }
+}
