@@ -107,6 +107,16 @@ END
     [ "$(calls | grep -cvE '^docker |^kubectl (--context prod|kustomize) ')" -eq 0 ]
 }
 
+@test "deploy prints what the settings leave open" {
+    own_cluster
+    says secret-signaling-tokens secret/signaling-tokens
+    run make deploy
+    [ "$status" -eq 0 ]
+    [[ $output == *"Behind an HTTP proxy set SIGNALING_CLIENT_ADDRESS"* && $output != *Open:* ]]
+    run make deploy OVERLAY=kind
+    [[ $output == *"clients need no token"*"pages of any origin"*"one address may take all sockets"* ]]
+}
+
 @test "deploy and load-kind require REGISTRY for a foreign cluster" {
     export CONTEXT=prod
     fails_with deploy REGISTRY=

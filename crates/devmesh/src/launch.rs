@@ -12,6 +12,8 @@ use crate::id::ServerId;
 use crate::options::MeshOptions;
 use crate::ports::Addresses;
 
+/// Limits of one address or subject. A local mesh has none: all its clients are on this machine.
+const LIMITS: [&str; 3] = ["--max-per-address", "--accept-rate-per-address", "--max-per-subject"];
 const ADMIN_TOKEN_FLAG: &str = "--admin-token-file";
 
 /// Returns `redis://HOST:PORT/` of the mesh's Redis.
@@ -69,6 +71,8 @@ pub(crate) fn command_line(
         line.extend(["--token-algorithm", "HS256", "--token-audience", TOKEN_AUDIENCE].map(OsString::from));
         line.extend(["--token-issuer", TOKEN_ISSUER].map(OsString::from));
     }
+    let is_given = |flag: &&str| further.iter().any(|given| given.split('=').next() == Some(*flag));
+    line.extend(LIMITS.iter().filter(|flag| !is_given(flag)).map(|flag| format!("{flag}=0").into()));
     line.extend(further.iter().map(OsString::from));
     Ok(line)
 }
@@ -101,12 +105,13 @@ mod tests {
         let node = "/bin/node --id node-1 --internal-listen 127.0.0.1:1 --public-listen 127.0.0.1:2";
         let balancer = "/bin/balancer --id balancer-0 --internal-listen 127.0.0.1:1 --listen 127.0.0.1:2";
         let redis = "--room-store redis://127.0.0.1:3/";
+        let limits = "--max-per-address=0 --accept-rate-per-address=0 --max-per-subject=0";
         let (hold, own) = ("--hold-ms=5000", "--admin-token-file=own");
         let cases = [
-            (Node(1), None, hold, format!("{node} {files} {token} {hold}")),
-            (Node(1), Some("redis://127.0.0.1:3/"), hold, format!("{node} {files} {redis} {token} {hold}")),
-            (Node(1), None, own, format!("{node} {files} {own}")),
-            (Balancer(0), Some("redis://127.0.0.1:3/"), own, format!("{balancer} {files} {token} --demo")),
+            (Node(1), None, hold, format!("{node} {files} {token} {limits} {hold}")),
+            (Node(1), Some("redis://127.0.0.1:3/"), hold, format!("{node} {files} {redis} {token} {limits} {hold}")),
+            (Node(1), None, own, format!("{node} {files} {limits} {own}")),
+            (Balancer(0), Some("redis://127.0.0.1:3/"), own, format!("{balancer} {files} {token} {limits} --demo")),
         ];
         for (id, redis, node_arg, expected) in cases {
             let mut options = MeshOptions::new(dir.path(), binaries.clone());
@@ -121,7 +126,7 @@ mod tests {
         let options = MeshOptions { tokens: true, ..MeshOptions::new(dir.path(), binaries) };
         let line = command_line(Balancer(0), addresses, &folder, &options, None).unwrap();
         let line: Vec<_> = line.iter().map(|argument| argument.to_str().unwrap()).collect();
-        let flags = "--token-algorithm HS256 --token-audience mesh --token-issuer mesh-dev";
-        assert!(line.join(" ").ends_with(&format!("/tokens.secret {flags}")), "{line:?}");
+        let flags = "--token-algorithm HS256 --token-audience mesh --token-issuer mesh-dev --max-per-address=0";
+        assert!(line.join(" ").contains(&format!("/tokens.secret {flags}")), "{line:?}");
     }
 }

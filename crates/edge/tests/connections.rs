@@ -37,7 +37,13 @@ impl Backend for NoNodes {
 
 fn config() -> EdgeConfig {
     EdgeConfig {
-        admission: AdmissionLimits { sockets: 1_000, per_address: None, rate: 2_000, rate_per_address: None },
+        admission: AdmissionLimits {
+            sockets: 1_000,
+            per_address: None,
+            per_subject: None,
+            rate: 2_000,
+            rate_per_address: None,
+        },
         max_message_bytes: 65_536,
         handshakes: 1_000,
         connections: usize::MAX,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use signaling_integration_tests::raw_socket::PING;
 use signaling_integration_tests::{
-    Answer, Head, Peer, RawSocket, Signer, TestMesh, ask, ask_on, becomes, claims, connect_from, eventually, metric,
-    until, until_some, within,
+    Answer, Head, Peer, RawSocket, Signer, TestMesh, ask, ask_on, becomes, claims, connect, connect_from, eventually,
+    metric, until, until_some, within,
 };
 
 struct Case {
@@ -290,6 +290,17 @@ async fn client_over_a_limit_is_refused_until_there_is_room() {
         let enter = async || Peer::open(&mesh.url(), "carol", "").await.ok();
         within(Duration::from_secs(5), &format!("a client to be admitted with {flag}"), enter).await;
     }
+}
+
+#[tokio::test]
+async fn subject_at_its_limit_is_refused_at_each_edge() {
+    let signer = Signer::hs256();
+    let mesh = TestMesh::with_tokens(&signer, 1, 1, &["--max-per-subject=2", "--dialects=y-webrtc"]).await;
+    let target = format!("/y-webrtc?token={}", signer.token(&claims("mallory")));
+    let open = async || ask_on(connect(&mesh.url()).await, Head::upgrade(&target).to_string().as_bytes()).await;
+    let ((one, _open), (two, _too), (three, _)) = (open().await, open().await, open().await);
+    assert_eq!([one.status, two.status, three.status], [101, 101, 429]);
+    assert_eq!(mesh.refused_connects("subject").await, 1.0);
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ fn cost(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(FRAME_BYTES)
 }
 
-/// The sets of buckets of all sessions, and those that are not full without a session.
+/// The sets of buckets of all sessions, and the sets without a session that are not full.
 #[derive(Debug, Default)]
 pub(super) struct RateBucketTable {
     /// Time of the last newcomer or sweep, at most 0.5 s ago. `None`: there was none.

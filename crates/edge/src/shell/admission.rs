@@ -1,8 +1,10 @@
 //! Limits of client sockets and of their arrival rate. `connect` asks for each request for a
 //! socket, and `state` for each connection.
 
+use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -27,6 +29,8 @@ pub struct AdmissionLimits {
     pub sockets: usize,
     /// Maximum client sockets of one address or IPv6 /64. `None` sets no limit.
     pub per_address: Option<usize>,
+    /// Maximum client sockets with tokens of one subject. `None` sets no limit.
+    pub per_subject: Option<usize>,
     /// Maximum new clients/s after verification; 0 counts as 1. The burst is one second's worth.
     pub rate: u32,
     /// Maximum requests/s for a socket from one address or IPv6 /64, verified or not. The burst is
@@ -41,6 +45,7 @@ pub(super) struct TooMany(pub(super) RefusalReason, pub(super) &'static str);
 impl TooMany {
     const SOCKETS: Self = Self(RefusalReason::Sockets, "this server has its maximum of clients; try again later");
     const OF_ADDRESS: Self = Self(RefusalReason::Address, "your address has its maximum of clients");
+    const OF_SUBJECT: Self = Self(RefusalReason::Subject, "your token's subject has its maximum of clients");
     const RATE: Self = Self(RefusalReason::Rate, "too many new clients; try again after the given time");
     const RATE_OF_ADDRESS: Self =
         Self(RefusalReason::AddressRate, "too many requests from your address; try again after the given time");
@@ -53,6 +58,8 @@ pub(super) struct Admission {
     sockets: usize,
     /// Empty unless there is a limit per address.
     sockets_by_address: HashMap<IpAddr, usize>,
+    /// Empty unless there is a limit per subject.
+    sockets_by_subject: HashMap<Box<str>, usize>,
     arrivals: TokenBucket,
     /// Addresses with recent requests. Empty unless there is a rate per address.
     arrivals_by_address: HashMap<IpAddr, TokenBucket>,
@@ -77,8 +84,15 @@ impl Admission {
     /// Creates an admission without clients.
     pub(super) fn new(limits: AdmissionLimits, now: Instant) -> Self {
         let arrivals = TokenBucket::full(now);
-        let (sockets_by_address, arrivals_by_address) = (HashMap::new(), HashMap::new());
-        Self { limits, sockets: 0, sockets_by_address, arrivals, arrivals_by_address, tidied: now }
+        Self {
+            limits,
+            sockets: 0,
+            sockets_by_address: HashMap::new(),
+            sockets_by_subject: HashMap::new(),
+            arrivals,
+            arrivals_by_address: HashMap::new(),
+            tidied: now,
+        }
     }
 
     /// Returns the number of admitted clients.
@@ -110,16 +124,25 @@ impl Admission {
         self.limits.per_address.map(|limit| limit.saturating_sub(clients).max(MIN_OTHER_CONNECTIONS))
     }
 
-    /// Counts a verified client. Each success needs a [leave](Self::leave).
-    fn admit_client(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
+    /// Counts a verified client, with the subject of its token. Each success needs a
+    /// [leave](Self::leave).
+    fn admit_client(&mut self, now: Instant, address: IpAddr, subject: Option<&str>) -> Result<(), TooMany> {
         let address = network(address);
         self.check_room(address)?;
+        let subject = self.limits.per_subject.and(subject);
+        let of_subject = subject.and_then(|subject| self.sockets_by_subject.get(subject).copied()).unwrap_or_default();
+        if self.limits.per_subject.is_some_and(|limit| of_subject >= limit) {
+            return Err(TooMany::OF_SUBJECT);
+        }
         if !self.arrivals.take(now, each_second(self.limits.rate), 1) {
             return Err(TooMany::RATE);
         }
         self.sockets += 1;
         if self.limits.per_address.is_some() {
             *self.sockets_by_address.entry(address).or_default() += 1;
+        }
+        if let Some(subject) = subject {
+            *self.sockets_by_subject.entry(subject.into()).or_default() += 1;
         }
         Ok(())
     }
@@ -135,14 +158,21 @@ impl Admission {
         }
     }
 
-    fn leave(&mut self, address: IpAddr) {
+    fn leave(&mut self, address: IpAddr, subject: Option<&str>) {
         self.sockets -= 1;
-        let address = network(address);
-        if let Some(count) = self.sockets_by_address.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                self.sockets_by_address.remove(&address);
-            }
+        subtract(&mut self.sockets_by_address, &network(address));
+        if let Some(subject) = subject {
+            subtract(&mut self.sockets_by_subject, subject);
+        }
+    }
+}
+
+/// Subtracts 1 from a count, and removes it at 0.
+fn subtract<K: Hash + Eq + Borrow<Q>, Q: Hash + Eq + ?Sized>(counts: &mut HashMap<K, usize>, key: &Q) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
         }
     }
 }
@@ -151,19 +181,26 @@ impl Admission {
 pub(super) struct AdmittedClient {
     admission: Rc<RefCell<Admission>>,
     address: IpAddr,
+    subject: Option<Box<str>>,
 }
 
 impl AdmittedClient {
-    /// Admits a verified client. Fails at the maximum of edge or address, or above the edge's rate.
-    pub(super) fn new(admission: &Rc<RefCell<Admission>>, now: Instant, address: IpAddr) -> Result<Rc<Self>, TooMany> {
-        admission.borrow_mut().admit_client(now, address)?;
-        Ok(Rc::new(Self { admission: Rc::clone(admission), address }))
+    /// Admits a verified client, with the subject of its token. Fails at the maximum of edge,
+    /// address or subject, or above the edge's rate.
+    pub(super) fn new(
+        admission: &Rc<RefCell<Admission>>,
+        now: Instant,
+        address: IpAddr,
+        subject: Option<&str>,
+    ) -> Result<Rc<Self>, TooMany> {
+        admission.borrow_mut().admit_client(now, address, subject)?;
+        Ok(Rc::new(Self { admission: Rc::clone(admission), address, subject: subject.map(Box::from) }))
     }
 }
 
 impl Drop for AdmittedClient {
     fn drop(&mut self) {
-        self.admission.borrow_mut().leave(self.address);
+        self.admission.borrow_mut().leave(self.address, self.subject.as_deref());
     }
 }
 
@@ -176,7 +213,7 @@ mod tests {
     const A: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1));
     const B: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
     const WIDE: AdmissionLimits =
-        AdmissionLimits { sockets: 10_000, per_address: None, rate: 2_000, rate_per_address: None };
+        AdmissionLimits { sockets: 10_000, per_address: None, per_subject: None, rate: 2_000, rate_per_address: None };
 
     #[test]
     fn each_rate_admits_what_one_second_brings() {
@@ -187,7 +224,7 @@ mod tests {
             let now = start + Duration::from_secs(second);
             let requests = [A, A, A, B].map(|address| admission.admit_request(now, address));
             assert_eq!(requests, [Ok(()), Ok(()), Err(TooMany::RATE_OF_ADDRESS), Ok(())]);
-            let clients = [A, A, B, B].map(|address| admission.admit_client(now, address));
+            let clients = [A, A, B, B].map(|address| admission.admit_client(now, address, None));
             assert_eq!(clients, [Ok(()), Ok(()), Ok(()), Err(TooMany::RATE)]);
         }
     }
@@ -196,29 +233,46 @@ mod tests {
     fn sockets_and_addresses_have_separate_limits() {
         let now = Instant::now();
         let mut admission = Admission::new(AdmissionLimits { sockets: 3, per_address: Some(2), ..WIDE }, now);
-        assert_eq!(admission.admit_client(now, A), Ok(()));
-        assert_eq!(admission.admit_client(now, A), Ok(()));
-        assert_eq!(admission.admit_client(now, A), Err(TooMany::OF_ADDRESS));
-        assert_eq!(admission.admit_client(now, B), Ok(()));
-        assert_eq!(admission.admit_client(now, B), Err(TooMany::SOCKETS));
-        admission.leave(A);
-        assert_eq!(admission.admit_client(now, A), Ok(()));
-        (0..2).for_each(|_| admission.leave(A));
-        admission.leave(B);
+        assert_eq!(admission.admit_client(now, A, None), Ok(()));
+        assert_eq!(admission.admit_client(now, A, None), Ok(()));
+        assert_eq!(admission.admit_client(now, A, None), Err(TooMany::OF_ADDRESS));
+        assert_eq!(admission.admit_client(now, B, None), Ok(()));
+        assert_eq!(admission.admit_client(now, B, None), Err(TooMany::SOCKETS));
+        admission.leave(A, None);
+        assert_eq!(admission.admit_client(now, A, None), Ok(()));
+        (0..2).for_each(|_| admission.leave(A, None));
+        admission.leave(B, None);
         assert!(admission.sockets_by_address.is_empty());
         assert_eq!(admission.sockets(), 0);
+    }
+
+    #[test]
+    fn sockets_of_a_subject_have_a_limit() {
+        let now = Instant::now();
+        let mut admission = Admission::new(AdmissionLimits { per_subject: Some(2), ..WIDE }, now);
+        let mut admit = |address, subject| admission.admit_client(now, address, subject);
+        assert_eq!((admit(A, Some("s")), admit(B, Some("s"))), (Ok(()), Ok(())));
+        assert_eq!(admit(B, Some("s")), Err(TooMany::OF_SUBJECT));
+        assert_eq!(
+            (admit(A, Some("t")), admit(A, None), admit(A, None), admit(A, None)),
+            (Ok(()), Ok(()), Ok(()), Ok(()))
+        );
+        admission.leave(A, Some("s"));
+        assert_eq!(admission.admit_client(now, A, Some("s")), Ok(()));
+        ["s", "s", "t"].iter().for_each(|subject| admission.leave(A, Some(subject)));
+        assert!(admission.sockets_by_subject.is_empty());
     }
 
     #[test]
     fn admitted_client_counts_until_dropped() {
         let now = Instant::now();
         let admission = Rc::new(RefCell::new(Admission::new(AdmissionLimits { sockets: 1, ..WIDE }, now)));
-        let admitted = AdmittedClient::new(&admission, now, A).unwrap();
+        let admitted = AdmittedClient::new(&admission, now, A, None).unwrap();
         let closing = Rc::clone(&admitted);
         drop(admitted);
-        assert_eq!(AdmittedClient::new(&admission, now, A).err(), Some(TooMany::SOCKETS));
+        assert_eq!(AdmittedClient::new(&admission, now, A, None).err(), Some(TooMany::SOCKETS));
         drop(closing);
-        assert!(AdmittedClient::new(&admission, now, A).is_ok());
+        assert!(AdmittedClient::new(&admission, now, A, None).is_ok());
     }
 
     #[test]
@@ -227,7 +281,7 @@ mod tests {
         let mut admission = Admission::new(AdmissionLimits { per_address: Some(10), ..WIDE }, now);
         assert_eq!(admission.max_other_connections(A), Some(10));
         assert_eq!(Admission::new(WIDE, now).max_other_connections(A), None);
-        (0..10).for_each(|_| admission.admit_client(now, A).unwrap());
+        (0..10).for_each(|_| admission.admit_client(now, A, None).unwrap());
         let others = [A, B].map(|address| admission.max_other_connections(address));
         assert_eq!(others, [Some(MIN_OTHER_CONNECTIONS), Some(10)]);
     }
@@ -241,12 +295,15 @@ mod tests {
             ["2001:db8::1", "2001:db8::ffff:0:1", "2001:db8:0:1::1"].map(|address| address.parse().unwrap());
         assert_eq!(admission.admit_request(now, one), Ok(()));
         assert_eq!(admission.admit_request(now, another), Err(TooMany::RATE_OF_ADDRESS));
-        assert_eq!(admission.admit_client(now, one), Ok(()));
-        assert_eq!(admission.admit_client(now, another), Err(TooMany::OF_ADDRESS));
+        assert_eq!(admission.admit_client(now, one, None), Ok(()));
+        assert_eq!(admission.admit_client(now, another, None), Err(TooMany::OF_ADDRESS));
         assert_eq!(admission.admit_request(now, another), Err(TooMany::OF_ADDRESS), "refused before the token check");
-        assert_eq!((admission.admit_request(now, elsewhere), admission.admit_client(now, elsewhere)), (Ok(()), Ok(())));
-        admission.leave(another);
-        assert_eq!(admission.admit_client(now, one), Ok(()));
+        assert_eq!(
+            (admission.admit_request(now, elsewhere), admission.admit_client(now, elsewhere, None)),
+            (Ok(()), Ok(()))
+        );
+        admission.leave(another, None);
+        assert_eq!(admission.admit_client(now, one, None), Ok(()));
     }
 
     #[test]

@@ -25,7 +25,9 @@ const BYTE_RATE: u32 = 1_048_576;
 const MESSAGE_BURST_S: u32 = 5;
 /// Seconds of its byte rate that a client may send at once: 4 MiB at the default rate.
 const BYTE_BURST_S: u32 = 4;
-/// Pings/s of one client: many times the rate of an SDK, with a burst for pages that wake up.
+/// Maximum client sockets of one address by default: an office or campus behind one address.
+const MAX_PER_ADDRESS: usize = 1_000;
+/// Control frames/s of one client: many times the rate of an SDK, with a burst for pages that wake up.
 const CONTROLS: Rate = Rate { per_second: 10, burst: 100 };
 
 const LISTENERS: &str = "Listeners";
@@ -56,9 +58,14 @@ pub struct EdgeArgs {
     pub max_sockets: usize,
 
     /// Maximum client sockets of one address or IPv6 /64 (0 for no limit); one more gets 429. Its
-    /// other connections have the rest, at least 8; one more closes the oldest
-    #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N", default_value_t = 0)]
-    pub max_per_address: usize,
+    /// other connections have the rest, at least 8; one more closes the oldest [default: a tenth of
+    /// --max-sockets, at most 1000]
+    #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N")]
+    pub max_per_address: Option<usize>,
+
+    /// Maximum client sockets with tokens of one subject (0 for no limit); one more gets 429
+    #[arg(long, env = "SIGNALING_MAX_PER_SUBJECT", value_name = "N", default_value_t = 16)]
+    pub max_per_subject: usize,
 
     /// Maximum new clients/s after token checks (1 to 1,000,000); more get 429
     #[arg(long, env = "SIGNALING_ACCEPT_RATE", value_name = "N", default_value_t = 2_000,
@@ -67,7 +74,7 @@ pub struct EdgeArgs {
 
     /// Maximum requests for a client socket per second of one address or IPv6 /64, before token
     /// checks (up to 1,000,000; 0 for no limit); one more gets 429
-    #[arg(long, env = "SIGNALING_ACCEPT_RATE_PER_ADDRESS", value_name = "N", default_value_t = 0,
+    #[arg(long, env = "SIGNALING_ACCEPT_RATE_PER_ADDRESS", value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub accept_rate_per_address: u32,
 
@@ -160,10 +167,12 @@ impl EdgeArgs {
             peerjs_keys: self.peerjs_keys,
             pixelstreaming_max_players: Some(self.pixelstreaming_max_players).filter(|&limit| limit > 0),
         };
+        let max_per_address = (self.max_sockets / 10).clamp(1, MAX_PER_ADDRESS);
         Ok(EdgeConfig {
             admission: AdmissionLimits {
                 sockets: self.max_sockets,
-                per_address: Some(self.max_per_address).filter(|&limit| limit > 0),
+                per_address: Some(self.max_per_address.unwrap_or(max_per_address)).filter(|&limit| limit > 0),
+                per_subject: Some(self.max_per_subject).filter(|&limit| limit > 0),
                 rate: self.accept_rate,
                 rate_per_address: Some(self.accept_rate_per_address).filter(|&limit| limit > 0),
             },

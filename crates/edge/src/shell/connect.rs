@@ -140,7 +140,9 @@ pub(super) async fn admit(
             let (status, code, _) = why.answer();
             refused(status, code, &why.to_string(), None)
         })?;
-        let admitted = AdmittedClient::new(&state.admission, now, peer.ip()).map_err(too_many)?;
+        let client_id = &newcomer.client_id;
+        let subject = newcomer.request.token.as_ref().map(|token| token.subject.as_ref().unwrap_or(client_id).as_str());
+        let admitted = AdmittedClient::new(&state.admission, now, peer.ip(), subject).map_err(too_many)?;
         state.handshakes.remove(handshake.key);
         handshake.admitted.replace(Some(Rc::clone(&admitted)));
         Ok(state.connect(now, (newcomer, dialect), peer.ip(), admitted))

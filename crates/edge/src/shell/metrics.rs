@@ -111,6 +111,7 @@ label! {
     /// HTTP status of a refusal, the exceeded limit, or the part that failed or came too late.
     ///
     /// - `Sockets`: clients of the edge. `Address`: clients or other connections of one address.
+    /// - `Subject`: clients with tokens of one subject.
     /// - `Rate`: new clients/s of the edge. `AddressRate`: requests/s of one address.
     /// - `Handshakes`: the oldest connection that is no client socket was closed for a new one.
     /// - `Timeout`: a PROXY header, TLS handshake or request head took too long.
@@ -119,7 +120,7 @@ label! {
     pub(crate) enum RefusalReason = "reason" {
         BadRequest = "400", Unauthorized = "401", Forbidden = "403", NotFound = "404", Method = "405", Conflict = "409",
         Upgrade = "426", TooLarge = "431", Unavailable = "503", Other = "other", Sockets = "sockets", Address = "address",
-        Rate = "rate", AddressRate = "address_rate", Handshakes = "handshakes", Timeout = "timeout",
+        Subject = "subject",        Rate = "rate", AddressRate = "address_rate", Handshakes = "handshakes", Timeout = "timeout",
         ProxyHeader = "proxy_header", Tls = "tls",
     }
 }
