@@ -66,6 +66,7 @@ mod takeover;
 mod trunks;
 mod view;
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -222,13 +223,14 @@ pub struct NodeCore {
 impl NodeCore {
     /// Creates a node without clients, peers and view.
     pub fn new(settings: Settings) -> Self {
+        let room_bytes = rooms::ByteTotal::default();
         Self {
             peers: Peers::new(&settings),
             custody: Custody::new(&settings),
             trunks: Trunks::default(),
             directory: Directory::new(&settings.rules),
-            rooms: Rooms::new(settings.epoch.0, settings.rooms),
-            mesh_rooms: settings.rooms.mesh.map(|rules| MeshRooms::new(&settings, rules)),
+            rooms: Rooms::new(settings.epoch.0, settings.rooms, Rc::clone(&room_bytes)),
+            mesh_rooms: settings.rooms.mesh.map(|rules| MeshRooms::new(&settings, rules, room_bytes)),
             kicks: KickList::default(),
             ice: IceServers::default(),
             scratch: Vec::new(),

@@ -43,6 +43,7 @@ use self::owner::{LogEntry, OwnedRoom};
 use self::requests::{Requester, Requests};
 use self::room_table::RoomTable;
 use self::space::Space;
+use super::rooms::ByteTotal;
 use super::{NodeCore, Settings};
 use crate::View;
 
@@ -117,7 +118,7 @@ pub struct MeshRoomFigures {
     pub unconfirmed: usize,
     /// Owned rooms without members and waiting clients.
     pub vacant: usize,
-    /// Estimated bytes of owned rooms and copies.
+    /// Estimated bytes of owned rooms, copies and seats of clients.
     pub bytes: usize,
 }
 
@@ -140,7 +141,8 @@ pub struct RoomCommit {
 }
 
 impl MeshRooms {
-    pub(super) fn new(settings: &Settings, rules: Rules) -> Self {
+    /// `local`: the bytes of rooms and seats of clients at this node.
+    pub(super) fn new(settings: &Settings, rules: Rules, local: ByteTotal) -> Self {
         let (instant, wall) = settings.epoch;
         let since = wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         Self {
@@ -155,7 +157,7 @@ impl MeshRooms {
             requests: Requests::new(settings.incarnation),
             barrier: Barrier::new(settings.incarnation),
             owned: RoomTable::default(),
-            space: Space::new(settings.rooms.max_bytes),
+            space: Space::new(settings.rooms.max_bytes, local),
             deadlines: BTreeSet::new(),
             unsent: BTreeSet::new(),
             outdated: BTreeMap::new(),

@@ -320,6 +320,7 @@ mod tests {
     use signaling_wire::{Incarnation, RoomRequestId, SessionId, forward};
 
     use super::super::super::Settings;
+    use super::super::super::rooms::ByteTotal;
     use super::*;
     use crate::fixtures::view;
 
@@ -355,7 +356,7 @@ mod tests {
         let (settings, rules) = (settings("n0"), Rules { claimed: true, ..Rules::default() });
         let (name, mut room) = (RoomName::new("r").unwrap(), Room::default());
         room.apply(&rules, 1, &Op::Join { requester: by(2), data: None, capacity: None });
-        let mut mesh = MeshRooms::new(&settings, rules);
+        let mut mesh = MeshRooms::new(&settings, rules, ByteTotal::default());
         mesh.own(&name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
         mesh.owned.remove(&name).unwrap()
     }

@@ -9,6 +9,7 @@ use signaling_rooms::{Op, OpResult};
 use signaling_wire::forward::Item;
 
 use super::super::NodeCore;
+use super::super::rooms::ByteTotal;
 use super::MeshRooms;
 use super::requests::Requester;
 use super::room_table::ENTRY_BYTES;
@@ -27,8 +28,10 @@ const REPORT_VALIDITY: Duration = Duration::from_secs(3);
 /// Limit of the bytes of rooms, and what it needs to know.
 #[derive(Debug)]
 pub(super) struct Space {
-    /// Maximum bytes of owned rooms and copies. Copies are taken above it too.
+    /// Maximum bytes of owned rooms, copies and seats of clients. Copies are taken above it too.
     limit: usize,
+    /// Bytes of rooms and seats of clients at this node.
+    local: ByteTotal,
     /// Owned rooms without clients: without a capacity of their own, and with one. Each with the
     /// time since when, in ms since 1970.
     vacant: [BTreeSet<(u64, RoomName)>; 2],
@@ -38,8 +41,8 @@ pub(super) struct Space {
 }
 
 impl Space {
-    pub(super) fn new(limit: usize) -> Self {
-        Self { limit, vacant: Default::default(), full_peers: BTreeMap::new(), reported_at: None }
+    pub(super) fn new(limit: usize, local: ByteTotal) -> Self {
+        Self { limit, local, vacant: Default::default(), full_peers: BTreeMap::new(), reported_at: None }
     }
 
     /// Returns the number of owned rooms without clients.
@@ -49,12 +52,14 @@ impl Space {
 }
 
 impl MeshRooms {
-    /// Returns the estimated bytes of owned rooms and copies.
+    /// Returns the estimated bytes of owned rooms, copies and seats of clients.
     pub(super) fn bytes(&self) -> usize {
-        self.owned.bytes() + self.copies.bytes() + self.partial.values().map(Vec::len).sum::<usize>()
+        let partial = self.partial.values().map(Vec::len).sum::<usize>();
+        self.owned.bytes() + self.copies.bytes() + partial + self.space.local.get()
     }
 
-    fn is_full(&self) -> bool {
+    /// Returns `true` if no bytes are left for new seats and larger data.
+    pub(in crate::node) fn is_full(&self) -> bool {
         self.bytes() >= self.space.limit
     }
 

@@ -11,6 +11,7 @@ use signaling_rooms::{Op, OpResult, RoomEvents, RoomOptions, Seat, SeatStatus};
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
+use super::super::mesh_rooms::MeshRooms;
 use super::super::{NodeCore, SessionKey};
 use super::budget::BudgetKind;
 use super::limits::{OverBudget, rate_limited};
@@ -145,6 +146,12 @@ impl NodeCore {
                 if data_bytes > MAX_DATA_BYTES {
                     return Err(TOO_MUCH_DATA);
                 }
+                let former = seat.and_then(|seat| seat.seat.data.as_deref()).map_or(0, str::len);
+                let grows = seat.is_none() || data.as_deref().map_or(0, str::len) > former;
+                if grows && self.mesh_rooms.as_ref().is_some_and(MeshRooms::is_full) {
+                    self.rooms.counts.joins_over_bytes += 1;
+                    return Err(ROOMS_FULL);
+                }
                 let capacity = capacity.filter(|_| self.rooms.settings.mesh.is_some());
                 Op::Join { requester, data: data.clone(), capacity }
             }
@@ -207,7 +214,7 @@ impl NodeCore {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         // A lost answer may leave the store with later command numbers than this node.
         let requester = room_session.requester(session, MessageNumber(limits::MAX_REQUEST_ID), &self.settings.id);
-        for room in std::mem::take(&mut room_session.seats).into_keys() {
+        for room in room_session.seats.take().into_keys() {
             self.rooms.remove_seat(&room, session);
             let task = RoomTask::new(Purpose::Upkeep, room, Op::Leave { requester: requester.clone() });
             self.rooms.enqueue(Urgency::Urgent, task);

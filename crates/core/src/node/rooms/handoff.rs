@@ -54,7 +54,7 @@ impl NodeCore {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         (room_session.accepted_at_us, room_session.turn, room_session.socket_lost_at) = (accepted_at_us, turn, None);
         let mut missed = Vec::new();
-        for (room, local) in &mut room_session.seats {
+        for (room, local) in room_session.seats.iter_mut() {
             (local.seat.requester.accepted_at_us, local.seat.requester.turn) = (accepted_at_us, turn);
             if newcomer {
                 local.sent_ahead = None;
@@ -91,7 +91,7 @@ impl NodeCore {
         let read = |state| LocalSeat::read(now, state, requester.clone());
         let mut seats: BTreeMap<_, _> = states.iter().filter_map(read).collect();
         let (turn, mut over) = (room_session.turn, Vec::new());
-        let former = std::mem::take(&mut room_session.seats);
+        let former = room_session.seats.take();
         for (room, local) in &former {
             // A session that resumed elsewhere from an old state may lack it. The room decides.
             let may_be_kept = is_mesh && local.seat.requester.accepted_at_us < accepted_at_us;
@@ -101,7 +101,7 @@ impl NodeCore {
                 over.push((room, &local.seat.requester));
             }
         }
-        room_session.seats.clone_from(&seats);
+        seats.iter().for_each(|(room, seat)| room_session.seats.insert(room.clone(), seat.clone()));
         former.keys().for_each(|room| rooms.remove_seat(room, session));
         for (room, requester) in over {
             let requester = Requester { turn, number: limits::MAX_REQUEST_ID, ..requester.clone() };
@@ -120,7 +120,7 @@ impl NodeCore {
         let first = room_session.first_command();
         room_session.commands.retain(|command| command.key != key);
         let (has_next, turn) = (room_session.first_command() != first, room_session.turn);
-        for (room, LocalSeat { seat, .. }) in std::mem::take(&mut room_session.seats) {
+        for (room, LocalSeat { seat, .. }) in room_session.seats.take() {
             self.rooms.remove_seat(&room, session);
             // The session's next node claims the seat, unless both it and the edge are lost.
             let requester = Requester { turn, number: limits::MAX_REQUEST_ID, ..seat.requester };
@@ -204,7 +204,7 @@ impl NodeCore {
         let room_session = self.rooms.session(session, new);
         if (room_session.accepted_at_us, room_session.turn) < attachment {
             (room_session.accepted_at_us, room_session.turn) = attachment;
-            for local in room_session.seats.values_mut() {
+            for (_, local) in room_session.seats.iter_mut() {
                 local.seat.requester.accepted_at_us = attachment.0;
             }
         }

@@ -9,6 +9,7 @@ use signaling_rooms::{Change, ChangeSequencer, Member, RoomEvents, RoomOptions, 
 use signaling_wire::SessionId;
 
 use super::Rooms;
+use super::counted::{ByteTotal, CountedBytes};
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
 
 /// Maximum members in the list of a room. A room with more has no list.
@@ -16,6 +17,10 @@ const MAX_LISTED: usize = 1_000;
 /// Maximum members of a room that are known from answers about recipients. At the limit all are
 /// forgotten, and looked up again.
 const MAX_KNOWN: usize = 4_096;
+
+/// Bytes of a room here, and of each member in its list.
+const ROOM_BYTES: usize = 1_000;
+const LISTED_BYTES: usize = 80;
 
 /// A room with a seat at this node.
 #[derive(Debug, Default)]
@@ -54,12 +59,19 @@ pub(super) struct LocalRoom {
     pub(super) queue_moved: bool,
     /// Time of the last request for queue positions. `None`: there was none.
     pub(super) positions_at: Option<Instant>,
+    bytes: CountedBytes,
 }
 
 impl LocalRoom {
-    fn new(room: &RoomName, at: Stamp) -> Self {
-        let events = RoomOptions::of(room).events;
-        Self { sequencer: ChangeSequencer::new(at, events), events, ..Self::default() }
+    fn new(room: &RoomName, at: Stamp, total: &ByteTotal) -> Self {
+        let (events, bytes) = (RoomOptions::of(room).events, CountedBytes::new(total));
+        let mut local = Self { sequencer: ChangeSequencer::new(at, events), events, bytes, ..Self::default() };
+        local.count_bytes();
+        local
+    }
+
+    fn count_bytes(&mut self) {
+        self.bytes.set(ROOM_BYTES + self.listed.as_ref().map_or(0, BTreeSet::len) * LISTED_BYTES);
     }
 
     /// Returns all sessions with a seat, in order.
@@ -79,6 +91,7 @@ impl LocalRoom {
     pub(super) fn set_member_list(&mut self, members: &[Member], more: bool) {
         let all = || members.iter().map(|member| member.client.clone()).collect();
         self.listed = (!more && members.len() <= MAX_LISTED).then(all);
+        self.count_bytes();
     }
 
     /// Applies a change that clients here receive to the list of members.
@@ -88,6 +101,7 @@ impl LocalRoom {
         if listed.len() > MAX_LISTED {
             self.listed = None;
         }
+        self.count_bytes();
     }
 
     /// Stores the store's answer about a recipient.
@@ -122,7 +136,7 @@ fn apply(listed: &mut BTreeSet<ClientId>, change: &Change) {
 impl Rooms {
     /// Adds a session's seat. Its client has the state `at` of the room.
     pub(super) fn add_seat(&mut self, room: &RoomName, session: SessionId, status: SeatStatus, at: Stamp) {
-        let local = self.local.entry(room.clone()).or_insert_with(|| LocalRoom::new(room, at));
+        let local = self.local.entry(room.clone()).or_insert_with(|| LocalRoom::new(room, at, &self.bytes));
         if local.sequencer.at().version == NO_STATE.version {
             // No client here has received any version.
             local.sequencer = ChangeSequencer::new(at, local.events);
@@ -277,7 +291,7 @@ mod tests {
     fn room_is_not_covered_while_changes_are_missing() {
         let member = |name: &str| Member { client: ClientId::new(name).unwrap(), data: None };
         let at = |version| Stamp { incarnation: 1, version };
-        let mut local = LocalRoom::new(&RoomName::new("r").unwrap(), at(1));
+        let mut local = LocalRoom::new(&RoomName::new("r").unwrap(), at(1), &ByteTotal::default());
         local.set_member_list(&[member("a")], false);
         assert!(local.is_covered_by(&[member("a")]));
         local.sequencer.changed(Instant::now(), at(3), vec![Change::Joined(member("c"))]);

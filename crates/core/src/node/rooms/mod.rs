@@ -12,6 +12,7 @@
 //! | limits of new rooms and fan-out, and their budgets | `limits`, `budget` |
 //! | signals of clients that are confined to their rooms | `scope` |
 //! | rooms with a seat at this node | `local_room` |
+//! | bytes of these rooms and seats | `counted` |
 //! | changes and states sent to clients here and to other nodes | `changes` |
 //! | JSON texts for clients | `messages` |
 //! | seats: refreshed, restored after a loss in the store, dropped | `presence` |
@@ -24,6 +25,7 @@ mod broadcast;
 mod budget;
 mod changes;
 mod command;
+mod counted;
 mod handoff;
 mod limits;
 mod local_room;
@@ -46,11 +48,13 @@ use signaling_wire::grant::SignalScope;
 
 use self::budget::Budgets;
 use self::command::HeldCommand;
+use self::counted::Seats;
 use self::local_room::LocalRoom;
 use self::room_session::RoomSession;
 use super::NodeCore;
 
 pub(super) use self::broadcast::Tally;
+pub(super) use self::counted::ByteTotal;
 pub(super) use self::messages::change_from_wire;
 pub(super) use self::room_session::{Command, CommandKind};
 pub use self::task::{RoomTask, Urgency};
@@ -70,7 +74,7 @@ pub struct RoomSettings {
     pub seat_grace: Duration,
     /// Maximum seats of a client. A further join is refused as `overloaded`.
     pub max_seats_per_client: usize,
-    /// Maximum bytes of owned rooms and copies at this node. Beyond it a join that needs more is
+    /// Maximum bytes of owned rooms, copies and seats of clients at this node. Beyond it a join that needs more is
     /// refused as `overloaded`.
     pub max_bytes: usize,
     /// Maximum clients in a waiting queue: `max_waiting` of [`signaling_rooms::Rules`], which the
@@ -129,6 +133,8 @@ pub(super) struct Rooms {
     /// without a socket here, and new ones. An entry counts if the session has its time.
     checks: VecDeque<(Instant, SessionId)>,
     local: BTreeMap<RoomName, LocalRoom>,
+    /// Bytes of `local`, and of the seats in `sessions`.
+    bytes: ByteTotal,
     /// Rooms with pending work: changes to announce, or requests to the store.
     active: BTreeSet<RoomName>,
     /// The last active room of the last sweep. `None`: the sweep was through.
@@ -193,12 +199,14 @@ pub struct RoomFigures {
 }
 
 impl Rooms {
-    pub(super) fn new(start: Instant, settings: RoomSettings) -> Self {
+    /// `bytes`: the total that its rooms and seats count for.
+    pub(super) fn new(start: Instant, settings: RoomSettings, bytes: ByteTotal) -> Self {
         Self {
             settings,
             sessions: BTreeMap::new(),
             checks: VecDeque::new(),
             local: BTreeMap::new(),
+            bytes,
             active: BTreeSet::new(),
             active_until: None,
             tasks: Default::default(),
@@ -228,10 +236,10 @@ impl Rooms {
 
     /// Returns a session, which `new` creates if it is unknown.
     fn session(&mut self, id: SessionId, new: impl FnOnce() -> RoomSession) -> &mut RoomSession {
-        let Self { sessions, checks, swept_at, .. } = self;
+        let Self { sessions, checks, swept_at, bytes, .. } = self;
         sessions.entry(id).or_insert_with(|| {
             checks.push_back((*swept_at, id));
-            RoomSession { checked_from: Some(*swept_at), ..new() }
+            RoomSession { checked_from: Some(*swept_at), seats: Seats::new(bytes), ..new() }
         })
     }
 
@@ -268,7 +276,7 @@ impl NodeCore {
     /// last known here. Empty without any.
     pub fn seats_of(&self, session: SessionId) -> impl Iterator<Item = (&RoomName, &SeatStatus)> {
         let room_session = self.rooms.sessions.get(&session).into_iter();
-        room_session.flat_map(|room_session| &room_session.seats).map(|(room, local)| (room, &local.seat.status))
+        room_session.flat_map(|room_session| room_session.seats.iter()).map(|(room, local)| (room, &local.seat.status))
     }
 
     /// Returns the present numbers of rooms and seats.

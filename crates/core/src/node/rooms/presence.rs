@@ -415,9 +415,9 @@ impl NodeCore {
         }
         for (session, lost) in ended {
             let keep = self.rooms.settings.seat_grace.saturating_sub(now.saturating_duration_since(lost));
-            let Some(room_session) = self.rooms.sessions.remove(&session) else { continue };
+            let Some(mut room_session) = self.rooms.sessions.remove(&session) else { continue };
             let has_moved = self.is_located(room_session.client.as_str(), session);
-            for (room, LocalSeat { seat: Seat { requester, .. }, .. }) in room_session.seats {
+            for (room, LocalSeat { seat: Seat { requester, .. }, .. }) in room_session.seats.take() {
                 self.rooms.remove_seat(&room, session);
                 let (turn, number) = (room_session.turn, limits::MAX_REQUEST_ID);
                 let requester = Requester { turn, number, ..requester };
@@ -492,13 +492,13 @@ impl NodeCore {
 mod tests {
     use signaling_protocol::ClientId;
 
-    use super::super::RoomSettings;
+    use super::super::{ByteTotal, RoomSettings};
     use super::*;
 
     #[test]
     fn queued_sessions_are_checked_once_after_the_interval() {
         let start = Instant::now();
-        let mut rooms = Rooms::new(start, RoomSettings::default());
+        let mut rooms = Rooms::new(start, RoomSettings::default(), ByteTotal::default());
         let (first, second) = (SessionId([1; 16]), SessionId([2; 16]));
         for id in [first, second] {
             rooms.session(id, || RoomSession::new(ClientId::new("alice").unwrap(), (1, 1)));

@@ -1,6 +1,6 @@
 //! One session's seats, and its pending commands, as the other modules of `rooms` keep them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
@@ -11,6 +11,7 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 use super::super::SessionKey;
 use super::super::outbound::OutboundMessage;
 use super::accepted_requests::AcceptedRequests;
+use super::counted::Seats;
 use super::task::Purpose;
 
 /// [`LocalSeat::sent`] of a client that must get the whole state of the room.
@@ -167,7 +168,7 @@ pub(super) struct RoomSession {
     /// from 40 on count the attachments with that socket, bits 32 to 39 the moves while it lingers.
     /// The low 32 bits have the number of seats that this node had dropped during their sessions.
     pub(super) turn: u64,
-    pub(super) seats: BTreeMap<RoomName, LocalSeat>,
+    pub(super) seats: Seats,
     /// Queue of commands. The store or owner works on the first one.
     pub(super) commands: VecDeque<Command>,
     /// Recipients of the broadcast that is the first command, from the pages read so far.
@@ -187,7 +188,7 @@ impl RoomSession {
             client,
             accepted_at_us,
             turn,
-            seats: BTreeMap::new(),
+            seats: Seats::default(),
             commands: VecDeque::new(),
             found: Vec::new(),
             accepted_requests: AcceptedRequests::default(),

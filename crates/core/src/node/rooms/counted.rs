@@ -1,0 +1,126 @@
+//! Bytes that count for their node while the value that has them lives.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use signaling_protocol::RoomName;
+
+use super::room_session::LocalSeat;
+
+/// Bytes of a seat at its client's node, apart from the room's name and the `data`.
+const SEAT_BYTES: usize = 400;
+
+/// The sum of all [`CountedBytes`] of a node.
+pub(in crate::node) type ByteTotal = Rc<Cell<usize>>;
+
+/// A part of a [`ByteTotal`], which ends with the value.
+#[derive(Debug, Default)]
+pub(super) struct CountedBytes {
+    total: ByteTotal,
+    bytes: usize,
+}
+
+impl CountedBytes {
+    pub(super) fn new(total: &ByteTotal) -> Self {
+        Self { total: Rc::clone(total), bytes: 0 }
+    }
+
+    pub(super) fn set(&mut self, bytes: usize) {
+        self.total.set(self.total.get() + bytes - self.bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for CountedBytes {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// The seats of one session, by room.
+#[derive(Debug, Default)]
+pub(super) struct Seats {
+    by_room: BTreeMap<RoomName, LocalSeat>,
+    bytes: CountedBytes,
+}
+
+impl Seats {
+    pub(super) fn new(total: &ByteTotal) -> Self {
+        Self { by_room: BTreeMap::new(), bytes: CountedBytes::new(total) }
+    }
+
+    pub(super) fn insert(&mut self, room: RoomName, seat: LocalSeat) {
+        self.remove(&room);
+        self.bytes.set(self.bytes.bytes + bytes_of(&room, &seat));
+        self.by_room.insert(room, seat);
+    }
+
+    pub(super) fn remove(&mut self, room: &RoomName) -> Option<LocalSeat> {
+        let seat = self.by_room.remove(room)?;
+        self.bytes.set(self.bytes.bytes - bytes_of(room, &seat));
+        Some(seat)
+    }
+
+    /// Removes all seats, and returns them.
+    pub(super) fn take(&mut self) -> BTreeMap<RoomName, LocalSeat> {
+        self.bytes.set(0);
+        std::mem::take(&mut self.by_room)
+    }
+
+    /// Returns a seat, whose `data` must not change.
+    pub(super) fn get_mut(&mut self, room: &RoomName) -> Option<&mut LocalSeat> {
+        self.by_room.get_mut(room)
+    }
+
+    /// Returns all seats, whose `data` must not change.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&RoomName, &mut LocalSeat)> {
+        self.by_room.iter_mut()
+    }
+}
+
+impl Deref for Seats {
+    type Target = BTreeMap<RoomName, LocalSeat>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.by_room
+    }
+}
+
+fn bytes_of(room: &RoomName, seat: &LocalSeat) -> usize {
+    SEAT_BYTES + room.as_str().len() + seat.seat.data.as_deref().map_or(0, str::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use signaling_protocol::{ClientId, NodeId};
+    use signaling_rooms::{Requester, Seat, SeatStatus};
+    use signaling_wire::SessionId;
+
+    use super::super::room_session::NO_STATE;
+    use super::*;
+
+    fn seat(data: usize) -> LocalSeat {
+        let (client, node) = (ClientId::new("a").unwrap(), NodeId::new("n").unwrap());
+        let requester = Requester { client, session: SessionId([1; 16]), accepted_at_us: 1, turn: 1, number: 1, node };
+        let seat = Seat { requester, status: SeatStatus::Out, data: Some("x".repeat(data).into()) };
+        LocalSeat { seat, sent: NO_STATE, confirmed_in: (0, 0), sent_ahead: None, is_over: false }
+    }
+
+    #[test]
+    fn seats_count_until_they_end() {
+        let total = ByteTotal::default();
+        let [mut seats, mut others] = [Seats::new(&total), Seats::new(&total)];
+        let room = |name| RoomName::new(name).unwrap();
+        seats.insert(room("r"), seat(10));
+        seats.insert(room("r"), seat(20));
+        seats.insert(room("s"), seat(0));
+        others.insert(room("r"), seat(5));
+        assert_eq!(total.get(), 3 * (SEAT_BYTES + 1) + 25);
+        assert!(seats.remove(&room("r")).is_some() && seats.remove(&room("r")).is_none());
+        drop(others);
+        assert_eq!(total.get(), SEAT_BYTES + 1);
+        assert_eq!((seats.take().len(), total.get()), (1, 0));
+    }
+}
