@@ -151,6 +151,32 @@ fn leaver_gets_no_change_after_its_own_leave() {
 }
 
 #[test]
+fn member_again_gets_the_state_when_its_commands_failed() {
+    let (stage, [owner, backup, third]) = stage();
+    let mut stage = stage.with_members(&[("a", third), ("b", third)]);
+    stage.isolated = Some(backup);
+    stage.say("a", r#"{"type":"leave","room":"r"}"#);
+    stage.say("a", r#"{"type":"join","room":"r"}"#);
+    for command in ["leave", "join"] {
+        // It is carried out, but its node gets the result too late.
+        stage.isolated = Some(backup);
+        stage.advance(SECOND / 4);
+        stage.isolated = Some(third);
+        stage.advance(2 * SECOND - SECOND / 4);
+        let received = stage.received("a");
+        assert!(received.len() == 1 && received[0].contains("room_store_unavailable"), "{command}: {received:?}");
+        stage.isolated = Some(owner);
+        stage.settle();
+    }
+    stage.isolated = None;
+    stage.advance(SECOND);
+    stage.say("b", r#"{"type":"join","room":"r","data":1}"#);
+    stage.advance(SECOND);
+    let received = stage.received("a");
+    assert!(received.iter().any(|text| text.contains(r#""client_id":"b","data":1"#)), "{received:?}");
+}
+
+#[test]
 fn late_seats_of_an_earlier_attachment_have_no_effect() {
     let mut stage = stage_of(["n0", "n1"]).0;
     let name = ["a", "b", "c", "d", "e", "f"].into_iter().find(|name| stage.ranked(name)[0] == "n0").unwrap();

@@ -147,9 +147,10 @@ impl NodeCore {
                 && self.rooms.keeps(RoomRule::OwnChanges)
             {
                 // The answers to its commands contain its own changes. With its own leave it gets
-                // none until it is in the room again: the others are not whole up to there.
+                // none: the others are not whole up to there. If the command has failed here, the
+                // client may be a member again without an answer, and needs the whole state.
                 if has_left(&due, sent, &client) {
-                    self.rooms.seat_mut(session, room).into_iter().for_each(|seat| seat.sent = NO_STATE);
+                    self.rooms.schedule_state(room, session);
                     continue;
                 }
                 let messages = members_changed(room, &due, sent, Some(&client));
