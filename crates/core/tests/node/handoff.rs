@@ -99,6 +99,26 @@ fn member_from_a_lost_node_gets_no_earlier_state_than_it_had() {
 }
 
 #[test]
+fn returned_member_gets_no_state_requested_before_it_left() {
+    let mut stage = Stage::new(&["n0", "n1"], 0).with_members(&[("a", "n0"), ("b", "n0")]);
+    stage.waits_for_store = Some("n1");
+    stage.attach_at("b", "n1");
+    stage.advance(SECOND);
+    stage.hand_off("b", "n0");
+    stage.enter("c", "n0");
+    stage.advance(SECOND);
+    stage.received("b");
+
+    stage.attach_at("b", "n1");
+    stage.release_answers();
+    stage.advance(SECOND);
+
+    let received = stage.received("b");
+    let [joined] = &received[..] else { panic!("{received:?}") };
+    assert!(joined.contains(r#""count":3"#), "{joined}");
+}
+
+#[test]
 fn resumed_client_learns_that_its_seat_expired() {
     let mut stage = room_of_two();
     let token = token(&stage.attach("c", "n0")[0]);

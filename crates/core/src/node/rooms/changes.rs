@@ -184,7 +184,7 @@ impl NodeCore {
     /// no answer, or before the next one is due.
     pub(super) fn request_state(&mut self, now: Instant, room: &RoomName) {
         let Some(local) = self.rooms.local.get_mut(room) else { return };
-        if local.state_requested || local.next_request_at.is_some_and(|after| now < after) {
+        if local.state_requested.is_some() || local.next_request_at.is_some_and(|after| now < after) {
             return;
         }
         if local.sequencer.needs_resync(now) {
@@ -196,7 +196,7 @@ impl NodeCore {
         if !local.resyncing && local.lacking_state.is_empty() {
             return;
         }
-        local.state_requested = true;
+        local.state_requested = Some(now);
         local.came_after_request.clear();
         local.sequencer.state_requested();
         let mut urgency = Urgency::Urgent;
@@ -206,7 +206,8 @@ impl NodeCore {
             local.unconfirmed = local.sessions();
             self.refresh_unconfirmed(room);
         }
-        self.rooms.enqueue(urgency, RoomTask::new(Purpose::State, room.clone(), Op::List { after: None }));
+        let purpose = Purpose::State { requested: now };
+        self.rooms.enqueue(urgency, RoomTask::new(purpose, room.clone(), Op::List { after: None }));
     }
 
     fn request_positions(&mut self, now: Instant, room: &RoomName) {
@@ -222,12 +223,22 @@ impl NodeCore {
     /// Sends the whole state of a room, as the store reports it, to the clients that need it. An
     /// incomplete or outdated state is not sent but requested again.
     ///
-    /// Returns `false` if the state may be incomplete, or the room has no seat here.
-    pub(super) fn state_answered(&mut self, now: Instant, room: &RoomName, result: &OpResult) -> bool {
+    /// Returns `false` if the state may be incomplete, the room has no seat here, or all seats left
+    /// after the request. Clients that came since may have seen later changes at other nodes.
+    pub(super) fn state_answered(
+        &mut self,
+        now: Instant,
+        requested: Instant,
+        room: &RoomName,
+        result: &OpResult,
+    ) -> bool {
         let at = result.stamp();
         let may_miss = self.may_miss_members(room, result) || self.misses_members(room, result);
         let Some(local) = self.rooms.local.get_mut(room) else { return false };
-        local.state_requested = false;
+        if local.state_requested != Some(requested) {
+            return false;
+        }
+        local.state_requested = None;
         local.next_request_at = None;
         let is_new_loss = local.sequencer.is_other(at.incarnation) && !local.sequencer.requested_as_lost();
         if is_new_loss || local.sequencer.fell_to(at) {

@@ -45,8 +45,8 @@ pub(super) struct LocalRoom {
     pub(super) came_after_request: BTreeSet<SessionId>,
     /// `true` if changes were missing, so all members need the whole state.
     pub(super) resyncing: bool,
-    /// `true` while a request for the state has no answer.
-    pub(super) state_requested: bool,
+    /// Time of the request for the state that has no answer. `None`: all have one.
+    pub(super) state_requested: Option<Instant>,
     /// Earliest time of the next request for the state. `None`: now.
     pub(super) next_request_at: Option<Instant>,
     /// Seats to refresh soon: they came from another node or may have changed.
@@ -227,7 +227,7 @@ impl Rooms {
     /// Schedules the next request for a room's state, after an answer that was of no use.
     pub(super) fn retry_state(&mut self, room: &RoomName, at: Instant) {
         if let Some(local) = self.activate(room) {
-            local.state_requested = false;
+            local.state_requested = None;
             local.next_request_at = Some(at);
         }
     }
@@ -263,7 +263,7 @@ impl Rooms {
     /// Schedules the whole state of a room for a client that came from another node.
     pub(super) fn schedule_state_of_arrival(&mut self, room: &RoomName, session: SessionId) {
         self.schedule_state(room, session);
-        if let Some(local) = self.local.get_mut(room).filter(|local| local.state_requested) {
+        if let Some(local) = self.local.get_mut(room).filter(|local| local.state_requested.is_some()) {
             local.came_after_request.insert(session);
         }
     }

@@ -52,8 +52,8 @@ pub(super) enum Purpose {
     /// Seats are refreshed or restored. `known` is the state that this node followed before, and
     /// `sent` the latest one that their clients have, maybe from other nodes.
     Seats { known: Stamp, sent: Stamp },
-    /// Clients here need the whole state.
-    State,
+    /// Clients here need the whole state, requested at this time.
+    State { requested: Instant },
     /// The token of a joining client sets the capacity of the room.
     Capacity,
     /// An operator waits for the answer, by this number.
@@ -146,7 +146,8 @@ impl NodeCore {
         }
         self.notify_peers(&room, &result);
         self.charge(now, &purpose, (&room, &op), &result);
-        let is_lost = !matches!(purpose, Purpose::State) && self.detect_loss(now, &room, &purpose, result.stamp());
+        let is_state = matches!(purpose, Purpose::State { .. });
+        let is_lost = !is_state && self.detect_loss(now, &room, &purpose, result.stamp());
         let is_valid = match (&purpose, &op) {
             (Purpose::Seats { sent, .. }, Op::Refresh { seats }) => {
                 // If the whole room may be lost, this answer is outdated: all seats are restored.
@@ -157,7 +158,7 @@ impl NodeCore {
             (Purpose::Seats { .. }, Op::Restore { seats, .. }) => {
                 self.seats_answered(now, &room, seats, &result, false)
             }
-            (Purpose::State, _) => self.state_answered(now, &room, &result),
+            (&Purpose::State { requested }, _) => self.state_answered(now, requested, &room, &result),
             (&Purpose::Command { session, key, seq }, _) => {
                 self.command_answered(now, (session, key, seq), &room, &result);
                 if let Op::Join { requester, .. } = &op {
@@ -207,7 +208,7 @@ impl NodeCore {
                 }
                 self.command_failed(now, (session, key, seq));
             }
-            Purpose::State => self.rooms.retry_state(room, now + STATE_RETRY),
+            Purpose::State { .. } => self.rooms.retry_state(room, now + STATE_RETRY),
             Purpose::Seats { .. } | Purpose::Capacity | Purpose::Operator(_) | Purpose::Upkeep => {}
         }
     }
