@@ -27,7 +27,8 @@ const MESSAGE_BURST_S: u32 = 5;
 const BYTE_BURST_S: u32 = 4;
 /// Maximum client sockets of one address by default: an office or campus behind one address.
 const MAX_PER_ADDRESS: usize = 1_000;
-/// Control frames/s of one client: many times the rate of an SDK, with a burst for pages that wake up.
+/// Control frames/s of one client: many times the rate of an SDK, with a burst for pages that wake
+/// up.
 const CONTROLS: Rate = Rate { per_second: 10, burst: 100 };
 
 const LISTENERS: &str = "Listeners";

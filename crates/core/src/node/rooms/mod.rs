@@ -74,8 +74,8 @@ pub struct RoomSettings {
     pub seat_grace: Duration,
     /// Maximum seats of a client. A further join is refused as `overloaded`.
     pub max_seats_per_client: usize,
-    /// Maximum bytes of owned rooms, copies and seats of clients at this node. Beyond it a join that needs more is
-    /// refused as `overloaded`.
+    /// Maximum bytes of owned rooms, copies and seats of clients at this node. Beyond it a join
+    /// that needs more is refused as `overloaded`.
     pub max_bytes: usize,
     /// Maximum clients in a waiting queue: `max_waiting` of [`signaling_rooms::Rules`], which the
     /// store or owner enforces. Beyond it a join is refused as `overloaded`. `None`: no limit.
