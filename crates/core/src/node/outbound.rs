@@ -84,6 +84,8 @@ pub(super) struct OutboundQueue {
     /// Lower limit of the times at which messages are given up.
     give_up_at: Option<Instant>,
     retransmit_at: Instant,
+    /// `true` if the destination requested the retransmission, which nothing postpones then.
+    is_requested: bool,
     retransmitted_at: Instant,
     rules: Arc<Rules>,
 }
@@ -109,6 +111,7 @@ impl OutboundQueue {
             sent: VecDeque::new(),
             give_up_at: None,
             retransmit_at,
+            is_requested: false,
             retransmitted_at: now,
             rules,
         }
@@ -131,7 +134,7 @@ impl OutboundQueue {
     pub(super) fn push(&mut self, now: Instant, sent: OutboundMessage) -> Message {
         let first = sent.to_send(self.origin, self.prev_pending(now, sent.number), sent.was_elsewhere);
         if self.sent.is_empty() {
-            self.retransmit_at = now + self.rules.retransmit_after;
+            (self.retransmit_at, self.is_requested) = (now + self.rules.retransmit_after, false);
         }
         let overdue = sent.deadline.expires + self.rules.late_outcome_grace;
         self.give_up_at = Some(self.give_up_at.map_or(overdue, |earlier| earlier.min(overdue)));
@@ -193,7 +196,7 @@ impl OutboundQueue {
     pub(super) fn on_held(&mut self, now: Instant) {
         // Only the first report counts, since a retransmission must show a loss of the messages.
         if !std::mem::replace(&mut self.held, true) {
-            self.retransmit_at = now + self.rules.retransmit_held_after;
+            self.plan_retransmission(now + self.rules.retransmit_held_after);
         }
     }
 
@@ -204,6 +207,7 @@ impl OutboundQueue {
             sent.was_elsewhere = true;
         }
         self.retransmit_at = now.max(self.retransmitted_at + self.rules.min_retransmit_interval);
+        self.is_requested = true;
     }
 
     /// Schedules all messages at once for a new destination.
@@ -214,7 +218,14 @@ impl OutboundQueue {
 
     fn not_held(&mut self, now: Instant) {
         self.held = false;
-        self.retransmit_at = now + self.rules.retransmit_after;
+        self.plan_retransmission(now + self.rules.retransmit_after);
+    }
+
+    /// Sets the time of the next retransmission, unless the destination has requested it.
+    fn plan_retransmission(&mut self, at: Instant) {
+        if !self.is_requested {
+            self.retransmit_at = at;
+        }
     }
 
     /// Returns `true` if a retransmission is due.
@@ -234,7 +245,7 @@ impl OutboundQueue {
 
     /// Returns all messages in order, with their present predecessors. Schedules the next time.
     pub(super) fn retransmit(&mut self, now: Instant) -> Vec<Message> {
-        self.retransmitted_at = now;
+        (self.retransmitted_at, self.is_requested) = (now, false);
         let Rules { retransmit_after, retransmit_held_after, .. } = *self.rules;
         self.retransmit_at = now + if self.held { retransmit_held_after } else { retransmit_after };
         let (origin, destination) = (self.origin, self.destination);
@@ -362,6 +373,19 @@ mod tests {
         queue.on_retransmit_request(now, MessageNumber(1));
         assert!(!queue.is_due(now), "not above ten a second");
         assert!(queue.is_due(now + Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn later_reports_do_not_postpone_a_requested_retransmission() {
+        let (mut queue, now) = queue();
+        (1..=3).for_each(|number| send(&mut queue, now, number, LIFE));
+        queue.on_retransmit_request(now, MessageNumber(2));
+        queue.on_held(now);
+        queue.remove(now, MessageNumber(1));
+        let due = now + Duration::from_millis(100);
+        assert!(queue.is_due(due));
+        queue.retransmit(due);
+        assert!(!queue.is_due(due + Duration::from_millis(100)), "one request, one retransmission");
     }
 
     #[test]
