@@ -121,7 +121,12 @@ impl EdgeCore {
         let Some(attachment) = session.attachment.as_mut().filter(|it| !it.is_releasing) else { return };
         attachment.is_releasing = true;
         if let Some(link) = self.links.get_mut(attachment.link) {
-            link.send(&ToNode::Release { slot: attachment.slot, to });
+            let slot = attachment.slot;
+            // The node sends unconfirmed messages again through the next node.
+            if let Some((up_to, exceptions)) = attachment.confirms.take() {
+                link.send(&ToNode::Confirm { slot, up_to, exceptions });
+            }
+            link.send(&ToNode::Release { slot, to });
             self.counts.handoffs += 1;
         }
     }
