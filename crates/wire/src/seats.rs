@@ -1,7 +1,8 @@
 //! Seats of sessions in handoffs, resumes and lingering sessions, and changes of rooms. The
 //! node's core writes and reads them.
 //!
-//! The state of a session, opaque to edges, is one word and, if it has any, its seats.
+//! The state of a session, opaque to edges, is one word and, if it has any, its seats and
+//! delivered ids.
 
 use bincode::{BorrowDecode, Encode};
 
@@ -44,14 +45,17 @@ pub struct SessionState<'a> {
     pub resumed: bool,
     /// One seat for each of its rooms.
     pub seats: Vec<SeatState<'a>>,
+    /// First and last ids of its delivered signals, as in
+    /// [`Lingering`](crate::forward::Item::Lingering).
+    pub delivered: Vec<(u64, u64)>,
 }
 
 impl<'a> SessionState<'a> {
     /// Returns the state as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = if self.resumed { RESUMED } else { ADMITTED }.to_vec();
-        if !self.seats.is_empty() {
-            codec::append(&mut bytes, &self.seats);
+        if !self.seats.is_empty() || !self.delivered.is_empty() {
+            codec::append(&mut bytes, &(&self.seats, &self.delivered));
         }
         bytes
     }
@@ -64,8 +68,8 @@ impl<'a> SessionState<'a> {
         let words = [(ADMITTED, false), (RESUMED, true)];
         let known = words.iter().find_map(|&(word, resumed)| Some((bytes.strip_prefix(word)?, resumed)));
         let (mut rest, resumed) = known.ok_or_else(|| DecodeError::new("no state of a session"))?;
-        let seats = if rest.is_empty() { Vec::new() } else { codec::take(&mut rest)? };
-        Ok(Self { resumed, seats })
+        let (seats, delivered) = if rest.is_empty() { Default::default() } else { codec::take(&mut rest)? };
+        Ok(Self { resumed, seats, delivered })
     }
 }
 
@@ -92,7 +96,7 @@ mod tests {
 
     #[test]
     fn session_state_is_read_as_it_was_written() {
-        let bare = SessionState { resumed: true, seats: Vec::new() };
+        let bare = SessionState { resumed: true, ..SessionState::default() };
         assert_eq!(bare.to_bytes(), b"resumed");
         let seat = SeatState {
             room: "r",
@@ -108,8 +112,10 @@ mod tests {
         let state = SessionState {
             resumed: false,
             seats: vec![seat, SeatState { data: None, member: false, ahead: Some(4), ..seat }],
+            delivered: vec![(1, 4), (6, 6)],
         };
-        for state in [bare, state] {
+        let without_seats = SessionState { seats: Vec::new(), ..state.clone() };
+        for state in [bare, state, without_seats] {
             assert_eq!(SessionState::read(&state.to_bytes()).unwrap(), state);
         }
         assert!(SessionState::read(b"else").is_err());

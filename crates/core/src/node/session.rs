@@ -116,7 +116,7 @@ impl Session {
     /// Creates the session of an `Attach`, with the rights by its client's token.
     pub(super) fn new(trunk: TrunkKey, attach: &Attach<'_>, client_id: ClientId, grant: Option<Rc<Grant>>) -> Self {
         let state = attach.state.and_then(|state| SessionState::read(state).ok());
-        let resumed = state.is_some_and(|state| state.resumed);
+        let (resumed, delivered) = state.map(|state| (state.resumed, state.delivered)).unwrap_or_default();
         Self {
             key: KeyHash::of(client_id.as_str()),
             client_id,
@@ -130,7 +130,7 @@ impl Session {
             newcomer: attach.state.is_none(),
             resumed,
             debts: attach.debts,
-            delivered: DeliveredIds::default(),
+            delivered: DeliveredIds::from_runs(&delivered),
             ends_with_socket: attach.ends_with_socket,
             credential: attach.credential.map(Box::new),
             grant,

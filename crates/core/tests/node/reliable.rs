@@ -62,6 +62,25 @@ fn ack_that_a_crashed_edge_has_lost_is_repeated_after_resume() {
 }
 
 #[test]
+fn ack_that_a_crashed_edge_has_lost_is_repeated_after_handoff() {
+    let (mut node, trunk) = alice_is_here();
+    node.attach(trunk, 1, "bob", 0);
+    say(&mut node, trunk, 0, &[(1, 1), (2, 2)]);
+    node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
+    node.send_frame(trunk, &ToNode::Release { slot: 0, to: "next" });
+    let (_, state) = node.take_output(trunk).released.remove(0);
+
+    let (mut next, trunk) = Node::with_trunk();
+    next.send_frame(trunk, &ToNode::Attach(Attach { turn: 2, seq: Seq(2), state: Some(&state), ..alice(0, 1) }));
+    next.core.trunk_down(next.now, trunk);
+    let trunk = next.core.trunk_up();
+    next.send_frame(trunk, &ToNode::Attach(alice(0, 2)));
+    let seq = 1 << 60;
+    say(&mut next, trunk, 0, &[(seq, 1), (seq + 1, 2)]);
+    assert_eq!(next.take_output(trunk).outcomes, [(seq, DeliveryOutcome::Done)], "the second is not delivered yet");
+}
+
+#[test]
 fn delivered_ids_survive_another_attach_of_the_closed_socket() {
     // The node has had two frames. A third one may be lost with the trunk.
     for sent in [2, 3] {

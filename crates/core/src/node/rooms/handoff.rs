@@ -18,7 +18,8 @@ use super::room_session::{
 
 impl NodeCore {
     /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:
-    /// the client may miss later messages if this node fails. Empty without the session.
+    /// the client may miss later messages if this node fails. It also lacks delivered ids then.
+    /// Empty without the session.
     pub(in crate::node) fn session_state(&self, key: SessionKey, is_final: bool) -> Vec<u8> {
         let Some(session) = self.directory.get(key) else { return Vec::new() };
         let room_session = self.rooms.sessions.get(&session.id);
@@ -26,7 +27,8 @@ impl NodeCore {
         if !is_final {
             seats.iter_mut().for_each(|seat| (seat.incarnation, seat.version) = (0, 0));
         }
-        SessionState { resumed: session.resumed, seats }.to_bytes()
+        let delivered = if is_final { session.delivered.runs().to_vec() } else { Vec::new() };
+        SessionState { resumed: session.resumed, seats, delivered }.to_bytes()
     }
 
     /// Stores the seats of a session that attaches. The edge's state is newer than this node's. A
