@@ -25,6 +25,7 @@ pub(super) struct LastCommand {
     session: SessionId,
     accepted_at_us: u64,
     turn: u64,
+    /// 0: none is known, and the session has ended at its node.
     number: u64,
     /// Number of the session's last leave of the room. 0: it has not left.
     left: u64,
@@ -67,6 +68,16 @@ impl LastCommand {
     /// Returns the number of a session's last leave. 0: it has not left, or it is another session.
     pub(super) fn last_leave(&self, session: SessionId) -> u64 {
         if self.session == session { self.left } else { 0 }
+    }
+
+    /// Returns `true` if no command of its session is known.
+    pub(super) fn is_end_only(&self) -> bool {
+        self.number == 0
+    }
+
+    /// Returns the end of a session at its node, without a known command.
+    pub(super) fn after_end(requester: &Requester) -> Self {
+        Self { number: 0, left: 0, ..Self::after_leave(requester) }
     }
 
     /// Returns it as a leave by this command.

@@ -83,9 +83,9 @@ impl Room {
     /// record of its client is older. `false` without a record, and for other operations.
     pub fn has_lost_command(&self, op: &Op) -> bool {
         let Op::Refresh { seats } = op else { return false };
-        let is_lost =
-            |seat: &Seat| self.records.last(&seat.requester.client).is_some_and(|last| last.lacks(&seat.requester));
-        seats.iter().any(is_lost)
+        let is_lost = |last: LastCommand, claim: &Requester| !last.is_end_only() && last.lacks(claim);
+        let last = |seat: &Seat| self.records.last(&seat.requester.client);
+        seats.iter().any(|seat| last(seat).is_some_and(|last| is_lost(last, &seat.requester)))
     }
 
     /// Returns the nodes that serve members and waiting clients, sorted.
@@ -316,12 +316,7 @@ impl Step<'_> {
     fn leave(&mut self, requester: &Requester) {
         let client = &requester.client;
         let Some(last) = self.room.records.last(client) else {
-            if self.rules.claimed && self.now < self.room.settled_at {
-                // A late restoration of the seat has no effect.
-                let until = self.now + millis(self.rules.remembered);
-                self.room.records.put_gone(client, LastCommand::after_leave(requester), until);
-            }
-            return;
+            return self.remember_unknown(client, LastCommand::after_leave(requester));
         };
         if self.is_outdated(&last, requester) || last.has_done(requester) {
             return;
@@ -330,6 +325,14 @@ impl Step<'_> {
         match self.room.records.get(client).map(Record::is_member) {
             Some(is_member) => self.gone(client, last, is_member.then_some(LeftReason::Left)),
             None => self.room.records.update_gone(client, last),
+        }
+    }
+
+    /// Remembers a client without a record if its seat may be lost: a late restoration of the seat
+    /// has no effect then.
+    fn remember_unknown(&mut self, client: &ClientId, last: LastCommand) {
+        if self.rules.claimed && self.now < self.room.settled_at {
+            self.room.records.put_gone(client, last, self.now + millis(self.rules.remembered));
         }
     }
 
@@ -353,7 +356,13 @@ impl Step<'_> {
     }
 
     fn end_session(&mut self, requester: &Requester, keep: i64) {
-        let Some(mut known) = self.room.records.get(&requester.client).cloned() else { return };
+        let client = &requester.client;
+        let Some(mut known) = self.room.records.get(client).cloned() else {
+            if self.room.records.last(client).is_none() {
+                self.remember_unknown(client, LastCommand::after_end(requester));
+            }
+            return;
+        };
         let Requester { session, ref node, turn, number, .. } = known.seat.requester;
         let is_outdated = requester.turn == turn && requester.number < number;
         let is_late = self.rules.claimed && (requester.is_before(&known.seat.requester) || is_outdated);

@@ -287,6 +287,26 @@ fn restore_from_a_later_version_begins_a_new_incarnation_once() {
 }
 
 #[test]
+fn seat_is_not_restored_after_its_session_ended_later() {
+    let rules = claimed(0);
+    // Turns of the node that ended the session, and of the node that restores the seat.
+    for (ended, turn, is_restored) in [(2, 1, false), (1, 2, true)] {
+        let mut room = Room::rebuilt(&rules, T);
+        let (requester, keep) = (at("alice", "b", ended, u64::MAX), Duration::ZERO);
+        room.apply(&rules, T + 1, &Op::Drop { requester, keep });
+        let restored = at("alice", "a", turn, 3);
+        assert!(!room.has_lost_command(&claim(restored.clone())), "no command of hers is known");
+        let claimed = room.apply(&rules, T + 2, &claim(restored.clone()));
+        assert_eq!(claimed.statuses, [SeatStatus::Unknown]);
+        let seats = vec![seat(restored, SeatStatus::Member { place: 7 })];
+        room.apply(&rules, T + 2, &Op::Restore { seats, confirmed_in: (1, 1), version: T, capacity: None });
+        assert_eq!(room.counts(), (u64::from(is_restored), 0), "{turn}");
+        room.apply(&rules, T + 3, &claim(at("alice", "b", ended, 3)));
+        assert_eq!(room.nodes(), [node("a")][..usize::from(is_restored)], "a late claim");
+    }
+}
+
+#[test]
 fn seat_without_a_record_needs_evidence_of_a_loss() {
     let rules = claimed(1);
     let remembered = u64::try_from(rules.remembered.as_millis()).unwrap();
