@@ -5,7 +5,7 @@ use clap::{Parser, ValueEnum as _};
 use signaling_simulation::{Counters, FaultKind, Preset, Size, run, run_digested};
 
 /// Options of a world, its seed, and the violation that it once showed.
-const MENDED: [(&str, u64, &str); 21] = [
+const MENDED: [(&str, u64, &str); 24] = [
     (Preset::Large.options(), 5_200_511, "restored seat above the capacity"),
     (Preset::Large.options(), 5_200_319, "restored seat above the capacity"),
     (Preset::Large.options(), 6_001_233, "resumed session lost the seats of its ended socket"),
@@ -27,7 +27,13 @@ const MENDED: [(&str, u64, &str); 21] = [
     ("--mesh-rooms 100", 30_004_977, "restored seat above the capacity"),
     ("--mesh-rooms 100", 40_005_971, "both of two players received NewPeer"),
     ("--mesh-rooms 0", 30_003_229, "resumed session lost the seats of its ended socket"),
+    ("", 60_006_693, "report of held messages postponed a requested retransmission"),
+    ("", 30_001_899, "repeated signal was refused though delivered before a handoff"),
+    (GHOSTS, 865, "seats of ended sessions were restored, and stayed"),
 ];
+
+/// Options of worlds with rooms in which nodes and edges crash.
+const GHOSTS: &str = "--rooms 100 --mesh-rooms 100 --messages 0 --faults 12 --kinds crash,crash-edge --clients 30";
 
 #[derive(Parser)]
 struct Options {
