@@ -55,13 +55,13 @@ metrics! {
         joins_refused: By<JoinLimit> = "signaling_refused_joins_total",
             "Joins refused, by the limit: rooms of one client (rooms), length of the waiting queue (waiting_queue), \
              new rooms of a client or token subject (new_rooms), members reached by a client (fan_out), or bytes of rooms \
-             at the owner or its backup (room_bytes)";
+             at the client's node, the owner or its backup (room_bytes)";
         broadcasts: Counter = "signaling_broadcasts_total",
             "Broadcasts sent to the members of their room, each counted once";
         room_bytes: Gauge = "signaling_room_bytes",
-            "Estimated bytes of the rooms that this node owns or has copies of (`--room-store mesh`)";
+            "Estimated bytes of the rooms that this node owns or has copies of, and of its clients' seats (`--room-store mesh`)";
         room_bytes_limit: Gauge = "signaling_room_bytes_limit",
-            "Maximum bytes of the rooms that this node owns or has copies of (`--room-bytes`)";
+            "Maximum bytes of the rooms that this node owns or has copies of, and of its clients' seats (`--room-bytes`)";
         rooms_empty: Gauge = "signaling_rooms_empty",
             "Rooms that this node owns without members and waiting clients: they remember former ones, or have a \
              capacity that an operator set";

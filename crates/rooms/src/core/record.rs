@@ -12,8 +12,11 @@ use crate::{Requester, Seat, SeatStatus};
 /// Value of [`Record::refreshed_at`] for a seat that lives as long as its session and node.
 pub(super) const CLAIMED: i64 = i64::MAX;
 
+/// Bytes of the maps of a room with clients. Estimates of rooms with 1 to 2,000 clients are within
+/// 20% of what they take from the allocator.
+const MAP_BYTES: usize = 600;
 /// Bytes of a present client's record and its entries in the indexes, without its texts.
-const RECORD_BYTES: usize = 360;
+const RECORD_BYTES: usize = 250;
 /// Bytes of a gone client, with its share of a list that grows one by one.
 const GONE_BYTES: usize = 80;
 /// Bytes of an allocated text beside its characters.
@@ -201,7 +204,7 @@ impl Records {
             self.waiting_by_refresh.insert(by_refresh);
             self.waiting_by_place.insert(by_place);
         }
-        self.bytes += record.bytes();
+        self.bytes += self.map_growth() + record.bytes();
         self.present.insert(client, Box::new(record));
     }
 
@@ -242,7 +245,7 @@ impl Records {
         if self.present.is_empty() {
             // An emptied map keeps its last node, so a room without members would keep five.
             let Self { gone, bytes, .. } = std::mem::take(self);
-            (self.gone, self.bytes) = (gone, bytes);
+            (self.gone, self.bytes) = (gone, bytes - MAP_BYTES);
         }
     }
 
@@ -317,6 +320,11 @@ impl Records {
         let firsts = [self.members_by_refresh.first(), self.waiting_by_refresh.first()];
         let refreshed = firsts.into_iter().flatten().map(|(at, _)| *at).filter(|at| *at != CLAIMED);
         refreshed.map(|at| at + stale).chain(self.gone.first_until()).min()
+    }
+
+    /// Returns the bytes of the maps that a further present client adds.
+    pub(super) fn map_growth(&self) -> usize {
+        if self.present.is_empty() { MAP_BYTES } else { 0 }
     }
 
     /// Returns `true` if no client is a member or waits.

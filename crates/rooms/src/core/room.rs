@@ -144,7 +144,7 @@ impl Room {
                 let bytes = |data: Option<&str>| data.map_or(0, str::len);
                 bytes(data.as_deref()).saturating_sub(bytes(known.seat.data.as_deref()))
             }
-            (_, None) => bytes_of_seat(client, node, data.as_deref()),
+            (_, None) => self.records.map_growth() + bytes_of_seat(client, node, data.as_deref()),
         }
     }
 

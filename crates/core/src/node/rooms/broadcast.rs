@@ -123,7 +123,7 @@ impl NodeCore {
     fn fan_out(&mut self, now: Instant, session: SessionId) {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let mut members = std::mem::take(&mut room_session.found);
-        let Some(Command { key, seq, number, id, kind, .. }) = room_session.commands.pop_front() else { return };
+        let Some(Command { key, seq, number, id, kind, .. }) = room_session.take_first_command() else { return };
         let CommandKind::Broadcast { mut copy, .. } = kind else { return };
         // The store's answer took time, and the budget may have delayed it.
         copy.deadline = copy.deadline.after_wait(now);

@@ -214,7 +214,7 @@ impl NodeCore {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         // A lost answer may leave the store with later command numbers than this node.
         let requester = room_session.requester(session, MessageNumber(limits::MAX_REQUEST_ID), &self.settings.id);
-        for room in room_session.seats.take().into_keys() {
+        for (room, _) in room_session.seats.take() {
             self.rooms.remove_seat(&room, session);
             let task = RoomTask::new(Purpose::Upkeep, room, Op::Leave { requester: requester.clone() });
             self.rooms.enqueue(Urgency::Urgent, task);
@@ -421,7 +421,7 @@ impl NodeCore {
     /// changed, the caller has sent the session's state before.
     fn answer_first(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
-        let Some(Command { key, seq, id, room, kind, .. }) = room_session.commands.pop_front() else { return };
+        let Some(Command { key, seq, id, room, kind, .. }) = room_session.take_first_command() else { return };
         if matches!(kind, CommandKind::Join { .. } | CommandKind::Leave) && refused.is_none() {
             // The session's present socket may differ from the command's. Both receive the result.
             if let Some(present) = self.attached_key(session).filter(|present| *present != key) {

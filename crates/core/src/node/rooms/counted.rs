@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::rc::Rc;
 
 use signaling_protocol::RoomName;
@@ -39,10 +38,11 @@ impl Drop for CountedBytes {
     }
 }
 
-/// The seats of one session, by room.
+/// The seats of one session, by room. Boxed: the smallest map has space for eleven values, and most
+/// sessions have one seat.
 #[derive(Debug, Default)]
 pub(super) struct Seats {
-    by_room: BTreeMap<RoomName, LocalSeat>,
+    by_room: BTreeMap<RoomName, Box<LocalSeat>>,
     bytes: CountedBytes,
 }
 
@@ -51,40 +51,52 @@ impl Seats {
         Self { by_room: BTreeMap::new(), bytes: CountedBytes::new(total) }
     }
 
+    pub(super) fn get(&self, room: &RoomName) -> Option<&LocalSeat> {
+        self.by_room.get(room).map(|seat| &**seat)
+    }
+
+    pub(super) fn contains(&self, room: &RoomName) -> bool {
+        self.by_room.contains_key(room)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_room.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_room.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&RoomName, &LocalSeat)> {
+        self.by_room.iter().map(|(room, seat)| (room, &**seat))
+    }
+
     pub(super) fn insert(&mut self, room: RoomName, seat: LocalSeat) {
         self.remove(&room);
         self.bytes.set(self.bytes.bytes + bytes_of(&room, &seat));
-        self.by_room.insert(room, seat);
+        self.by_room.insert(room, Box::new(seat));
     }
 
     pub(super) fn remove(&mut self, room: &RoomName) -> Option<LocalSeat> {
         let seat = self.by_room.remove(room)?;
         self.bytes.set(self.bytes.bytes - bytes_of(room, &seat));
-        Some(seat)
+        Some(*seat)
     }
 
     /// Removes all seats, and returns them.
-    pub(super) fn take(&mut self) -> BTreeMap<RoomName, LocalSeat> {
+    pub(super) fn take(&mut self) -> Vec<(RoomName, LocalSeat)> {
         self.bytes.set(0);
-        std::mem::take(&mut self.by_room)
+        std::mem::take(&mut self.by_room).into_iter().map(|(room, seat)| (room, *seat)).collect()
     }
 
     /// Returns a seat, whose `data` must not change.
     pub(super) fn get_mut(&mut self, room: &RoomName) -> Option<&mut LocalSeat> {
-        self.by_room.get_mut(room)
+        self.by_room.get_mut(room).map(|seat| &mut **seat)
     }
 
     /// Returns all seats, whose `data` must not change.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&RoomName, &mut LocalSeat)> {
-        self.by_room.iter_mut()
-    }
-}
-
-impl Deref for Seats {
-    type Target = BTreeMap<RoomName, LocalSeat>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.by_room
+        self.by_room.iter_mut().map(|(room, seat)| (room, &mut **seat))
     }
 }
 

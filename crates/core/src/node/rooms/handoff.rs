@@ -104,7 +104,7 @@ impl NodeCore {
             }
         }
         seats.iter().for_each(|(room, seat)| room_session.seats.insert(room.clone(), seat.clone()));
-        former.keys().for_each(|room| rooms.remove_seat(room, session));
+        former.iter().for_each(|(room, _)| rooms.remove_seat(room, session));
         for (room, requester) in over {
             let requester = Requester { turn, number: limits::MAX_REQUEST_ID, ..requester.clone() };
             rooms.drop_seat(session, room, requester);

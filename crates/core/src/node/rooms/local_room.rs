@@ -19,8 +19,8 @@ const MAX_LISTED: usize = 1_000;
 const MAX_KNOWN: usize = 4_096;
 
 /// Bytes of a room here, and of each member in its list.
-const ROOM_BYTES: usize = 1_000;
-const LISTED_BYTES: usize = 80;
+const ROOM_BYTES: usize = 1_150;
+const LISTED_BYTES: usize = 75;
 
 /// A room with a seat at this node.
 #[derive(Debug, Default)]
@@ -193,7 +193,7 @@ impl Rooms {
 
     /// Returns `true` if a session has a seat in a room here.
     pub(in crate::node) fn has_seat(&self, session: SessionId, room: &RoomName) -> bool {
-        self.sessions.get(&session).is_some_and(|room_session| room_session.seats.contains_key(room))
+        self.sessions.get(&session).is_some_and(|room_session| room_session.seats.contains(room))
     }
 
     /// Returns `true` if the store reported the seat over that a session still has here.

@@ -452,7 +452,7 @@ impl NodeCore {
 
     /// Claims a joined seat again if this node has dropped it since it sent the join, of this turn.
     pub(super) fn claim_dropped_seat(&mut self, session: SessionId, room: &RoomName, turn: u64) {
-        let is_later = |room_session: &RoomSession| room_session.turn > turn && room_session.seats.contains_key(room);
+        let is_later = |room_session: &RoomSession| room_session.turn > turn && room_session.seats.contains(room);
         if self.rooms.sessions.get(&session).is_some_and(is_later) {
             self.rooms.schedule_refresh(room, session);
         }
@@ -465,7 +465,7 @@ impl NodeCore {
             return;
         }
         let known = self.rooms.sessions.get_mut(&session);
-        if known.as_ref().is_some_and(|room_session| room_session.seats.contains_key(room)) {
+        if known.as_ref().is_some_and(|room_session| room_session.seats.contains(room)) {
             return;
         }
         let is_same = |known: &&mut RoomSession| known.accepted_at_us == requester.accepted_at_us;

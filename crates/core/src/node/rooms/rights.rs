@@ -17,8 +17,13 @@ impl NodeCore {
         let Some(key) = self.attached_key(session) else { return };
         let Some(grant) = self.directory.get(key).and_then(|session| session.grant.clone()) else { return };
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
-        let forbidden: Vec<RoomName> =
-            room_session.seats.keys().filter(|room| grant.admits(room.as_str()).is_none()).cloned().collect();
+        let forbidden: Vec<RoomName> = room_session
+            .seats
+            .iter()
+            .map(|(room, _)| room)
+            .filter(|room| grant.admits(room.as_str()).is_none())
+            .cloned()
+            .collect();
         if forbidden.is_empty() {
             return;
         }

@@ -213,6 +213,16 @@ impl RoomSession {
         self.seats.is_empty() && self.commands.is_empty()
     }
 
+    /// Removes and returns the first command. An empty queue keeps no memory: most sessions send one
+    /// command or two.
+    pub(super) fn take_first_command(&mut self) -> Option<Command> {
+        let first = self.commands.pop_front();
+        if self.commands.is_empty() {
+            self.commands = VecDeque::new();
+        }
+        first
+    }
+
     /// Returns the socket and frame of the first command. `None`: there is no command.
     pub(super) fn first_command(&self) -> Option<(SessionKey, Seq)> {
         self.commands.front().map(|command| (command.key, command.seq))

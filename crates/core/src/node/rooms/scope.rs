@@ -60,6 +60,7 @@ impl NodeCore {
         let last = command.room.take();
         let mut rooms = room_session.seats.iter().filter(|(_, seat)| seat.is_member()).map(|(room, _)| room);
         let next = rooms.find(|room| last.as_ref().is_none_or(|last| *room > last)).ok_or(NO_SHARED_ROOM)?.clone();
+        drop(rooms);
         command.room = Some(next.clone());
         let task = RoomTask::new(command.purpose(session), next, op);
         self.rooms.enqueue(Urgency::Urgent, task);
@@ -105,7 +106,7 @@ impl NodeCore {
             && let to = to.clone()
             && self.rooms.share_a_room(session, &to, |_| true)
             && let Some(room_session) = self.rooms.sessions.get_mut(&session)
-            && let Some(command) = room_session.commands.pop_front()
+            && let Some(command) = room_session.take_first_command()
             && let Command { key, kind: CommandKind::Signal { message, .. }, .. } = command
         {
             self.signal(now, key, to.as_str(), message);
