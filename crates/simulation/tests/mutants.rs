@@ -76,7 +76,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::UnclaimedSeats => (mesh_rooms(), Promise(53)),
         // Rooms have a backup, so a single crash loses no operation.
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
-        Mutant::Barrier => (parted_rooms(), Promise(24)),
+        Mutant::Barrier => (parted_rooms(), Promise(1_737)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(456)),
         Mutant::RoomReports => (lost_rooms(), Promise(988)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 300)),

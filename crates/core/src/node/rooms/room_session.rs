@@ -213,8 +213,8 @@ impl RoomSession {
         self.seats.is_empty() && self.commands.is_empty()
     }
 
-    /// Removes and returns the first command. An empty queue keeps no memory: most sessions send one
-    /// command or two.
+    /// Removes and returns the first command. An empty queue keeps no memory: most sessions send at
+    /// most two commands.
     pub(super) fn take_first_command(&mut self) -> Option<Command> {
         let first = self.commands.pop_front();
         if self.commands.is_empty() {
