@@ -15,7 +15,7 @@ mod mesh;
 mod order;
 mod pauses;
 mod resume;
+mod retransmit_buffer;
 mod sockets;
-mod stores;
 mod takeover;
 mod wires;
