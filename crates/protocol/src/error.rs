@@ -45,6 +45,4 @@ codes! {
     Forbidden = "forbidden";
     /// A `join` has no room: the client has its maximum of seats, or the waiting queue is full.
     Overloaded = "overloaded";
-    /// A fault of the mesh. Reserved: no server sends it.
-    Internal = "internal";
 }
