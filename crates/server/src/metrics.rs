@@ -20,11 +20,11 @@ metrics! {
         accept_errors: Counter = "signaling_accept_errors_total",
             "Errors of `accept` at both listeners; the usual cause is a shortage of descriptors";
         mesh_secrets: Gauge = "signaling_mesh_secrets", "Secrets of `--mesh-secret-file` that this server accepts: 1, or 2 during a rotation";
-        mesh_secret_loads: By<SecretLoad> = "signaling_mesh_secret_loads_total",
+        mesh_secret_loads: By<Reload> = "signaling_mesh_secret_loads_total",
             "Reads of a changed `--mesh-secret-file`: in use now (used), or unreadable or invalid (unusable)";
-        file_reloads: By<FileReload> = "signaling_file_reloads_total",
-            "Reads of changed files with token keys, ICE servers or a TURN secret, by result; the log names flag and \
-             file";
+        file_reloads: By<Reload> = "signaling_file_reloads_total",
+            "Reads of changed files with token keys, ICE servers or a TURN secret: in use now (used), or unreadable or \
+             invalid (unusable); the log names flag and file";
         trunk_closes: By<TrunkCloseLabel> = "signaling_trunks_ended_total",
             "Trunks ended: by a close frame of the other end (closed), without input or with an unfinished write for \
              2 s (silent), by a connection error or without a close frame (failed), by an invalid or too large batch \
@@ -39,10 +39,10 @@ label! {
     /// Proof that a refused request to the internal listener lacks or has wrong.
     pub enum InternalRefusal = "reason" { Secret = "secret", AdminToken = "admin_token" }
 }
-// Result of reading a changed mesh secret: in use now, or unreadable or invalid.
-label! { pub(crate) enum SecretLoad = "result" { Used = "used", Unusable = "unusable" } }
-// Result of reading another changed file: in use now, or unreadable or invalid.
-label! { pub(crate) enum FileReload = "result" { Ok = "ok", Failed = "failed" } }
+label! {
+    /// Result of reading a changed file: in use now, or unreadable or invalid.
+    pub enum Reload = "result" { Used = "used", Unusable = "unusable" }
+}
 label! {
     /// A [`TrunkCloseReason`](crate::trunk::TrunkCloseReason) as label; `Local` is `ClosedLocally`.
     pub(crate) enum TrunkCloseLabel = "reason" {

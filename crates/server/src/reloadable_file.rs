@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use crate::clock::ticks;
 use crate::config::ConfigError;
 use crate::file_watcher::CHECK_INTERVAL;
-use crate::metrics::{FileReload, METRICS};
+use crate::metrics::{METRICS, Reload};
 
 /// Maximum size of a file that a flag names, in bytes. It fits some hundred keys.
 pub(crate) const MAX_FILE_BYTES: u64 = 256 * 1024;
@@ -57,9 +57,9 @@ impl ReloadableFile {
             let result = match self.changed(&parse).await {
                 Some(value) => {
                     put(value);
-                    FileReload::Ok
+                    Reload::Used
                 }
-                None => FileReload::Failed,
+                None => Reload::Unusable,
             };
             METRICS.file_reloads.of(result).inc();
         }

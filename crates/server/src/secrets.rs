@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tracing::info;
 
 use crate::config::ConfigError;
-use crate::metrics::{METRICS, SecretLoad};
+use crate::metrics::{METRICS, Reload};
 use crate::{ReloadableFile, Secret, auth};
 
 const FLAG: &str = "--mesh-secret-file";
@@ -64,13 +64,13 @@ impl Secrets {
             let secrets = loop {
                 match self.file.changed(parse).await {
                     Some(secrets) => break secrets,
-                    None => METRICS.mesh_secret_loads.of(SecretLoad::Unusable).inc(),
+                    None => METRICS.mesh_secret_loads.of(Reload::Unusable).inc(),
                 };
             };
             let is_another = !secrets[0].matches(self.primary().as_bytes());
             info!(accepted = secrets.len(), is_another, "mesh secret replaced");
             self.current.send_replace(secrets);
-            METRICS.mesh_secret_loads.of(SecretLoad::Used).inc();
+            METRICS.mesh_secret_loads.of(Reload::Used).inc();
         }
     }
 }

@@ -273,7 +273,7 @@ async fn token_keys_are_reloaded_when_their_file_is_valid() {
     becomes_status(next.token(&claims("alice")), 101).await;
     becomes_status(signer.token(&claims("alice")), 401).await;
     std::fs::write(&path, "short").unwrap();
-    until(internal, "signaling_file_reloads_total", "result=\"failed\"", |failed| failed >= 1.0).await;
+    until(internal, "signaling_file_reloads_total", "result=\"unusable\"", |failed| failed >= 1.0).await;
     becomes_status(next.token(&claims("alice")), 101).await;
     assert!(old.has_nothing().await, "a token of the old key is valid until it expires");
     becomes(internal, "signaling_tokens_expired_total", 0).await;

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Publish, label, metrics};
 use signaling_server::http::BadHead;
-use signaling_server::metrics::Direction;
+use signaling_server::metrics::{Direction, Reload};
 
 use super::EdgeConfig;
 use signaling_core::edge::{EdgeCore, KickList};
@@ -76,8 +76,8 @@ metrics! {
             "Maximum memory of this edge's clients and the process without them, by the settings; excludes socket \
              buffers of the kernel";
         partial: Gauge = "signaling_partial_message_bytes", "Bytes of messages that clients have not finished";
-        certificate_loads: By<CertificateLoad> = "signaling_tls_certificate_loads_total",
-            "Reads of a changed certificate, by result: in use (shown) or not usable (unusable)";
+        certificate_loads: By<Reload> = "signaling_tls_certificate_loads_total",
+            "Reads of a changed certificate, by result: in use now (used) or not usable (unusable)";
         certificate_expiry: Gauge = "signaling_tls_certificate_expiry_timestamp_seconds",
             "Earliest end of the certificate in use and its chain, in seconds since 1970; 0 if unreadable or without \
              TLS";
@@ -92,12 +92,10 @@ label! {
     ]
 }
 // `ViolationLabel`: close code of a client that broke the protocol. `RateLabel`: exceeded rate, or
-// sockets closed for excess. `EvictionLabel`: data that filled the memory. `CertificateLoad`: the
-// changed certificate is in use, or not usable.
+// sockets closed for excess. `EvictionLabel`: data that filled the memory.
 label! { pub(crate) struct ViolationLabel = "code" [1002, 1003, 1007, 1008, 1009] }
 label! { pub(crate) enum RateLabel = "limit" { Messages = "messages", Bytes = "bytes", Sockets = "sockets" } }
 label! { pub(crate) enum EvictionLabel = "cause" { Unread = "unread", Unfinished = "unfinished" } }
-label! { pub(crate) enum CertificateLoad = "result" { Shown = "shown", Unusable = "unusable" } }
 label! {
     /// Defect of a token, as in [`TokenRefusal`](crate::identity::TokenRefusal), or an origin that
     /// is not allowed.

@@ -12,6 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use signaling_server::FileWatcher;
+use signaling_server::metrics::Reload;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -20,7 +21,7 @@ use tracing::{info, warn};
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
-use super::metrics::{self, CertificateLoad, METRICS};
+use super::metrics::{self, METRICS};
 
 /// The ALPN protocol: browsers use WebSocket over HTTP/1.1.
 const PROTOCOL: &[u8] = b"http/1.1";
@@ -108,11 +109,11 @@ impl Tls {
             match self.files.read() {
                 Ok(key) => {
                     self.show(key);
-                    METRICS.certificate_loads.of(CertificateLoad::Shown).inc();
+                    METRICS.certificate_loads.of(Reload::Used).inc();
                     info!("certificate replaced");
                 }
                 Err(error) => {
-                    METRICS.certificate_loads.of(CertificateLoad::Unusable).inc();
+                    METRICS.certificate_loads.of(Reload::Unusable).inc();
                     warn!(%error, "cannot use the new certificate yet, the old one stays");
                 }
             }
