@@ -161,7 +161,9 @@ pub async fn ask(address: &str, request: impl fmt::Display) -> Answer {
 /// answer is incomplete after 15 s.
 pub async fn ask_on<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, bytes: &[u8]) -> (Answer, S) {
     stream.write_all(bytes).await.unwrap();
-    let answer = timeout(ANSWER_TIMEOUT, read_answer(&mut stream)).await.expect("no answer in time");
+    let answer = timeout(ANSWER_TIMEOUT, read_answer(&mut stream, bytes.starts_with(b"HEAD ")))
+        .await
+        .expect("no answer in time");
     (answer, stream)
 }
 
@@ -199,8 +201,8 @@ pub async fn operator(internal: &str, method: &str, path: &str, body: Option<Val
     (answer.status, serde_json::from_str(&answer.body).unwrap())
 }
 
-/// Reads one answer, whose body has a `Content-Length` or is empty.
-async fn read_answer(stream: &mut (impl AsyncRead + Unpin)) -> Answer {
+/// Reads one answer, whose body has a `Content-Length` or is empty. With `is_head` it is empty.
+async fn read_answer(stream: &mut (impl AsyncRead + Unpin), is_head: bool) -> Answer {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let byte = stream.read_u8().await;
@@ -215,7 +217,7 @@ async fn read_answer(stream: &mut (impl AsyncRead + Unpin)) -> Answer {
         .collect();
     let length =
         headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, value)| value.parse().unwrap());
-    let mut body = vec![0; length];
+    let mut body = vec![0; if is_head { 0 } else { length }];
     stream.read_exact(&mut body).await.unwrap();
     Answer { status, headers, body: String::from_utf8(body).unwrap() }
 }

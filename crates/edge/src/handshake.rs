@@ -63,13 +63,16 @@ fn upgrade_required(message: &str) -> Refused {
 /// Checks the head of a request against the rules for an upgrade.
 ///
 /// # Errors
-/// Returns the answer: 405 for a method other than GET. 426 for HTTP other than 1.1, no WebSocket
-/// upgrade, or a WebSocket version other than 13. 400 for a missing, empty or repeated `Host`, a
-/// body, an invalid or repeated key, a non-ASCII subprotocol, or an empty or repeated token offer.
+/// Returns the answer: 405 for an upgrade by a method other than GET, or a method other than GET
+/// and HEAD. 426 for HTTP other than 1.1, no WebSocket upgrade, or a WebSocket version other than
+/// 13. 400 for a missing, empty or repeated `Host`, a body, an invalid or repeated key, a non-ASCII
+/// subprotocol, or an empty or repeated token offer.
 pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<Accept, Refused> {
-    if method != Method::GET {
+    // HEAD has the answer of GET, which is a refusal without an upgrade.
+    let is_plain_head = method == Method::HEAD && !has_websocket_upgrade(headers);
+    if method != Method::GET && !is_plain_head {
         let refused = Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "open a WebSocket with GET");
-        return Err(Refused { headers: &[("allow", "GET")], ..refused });
+        return Err(Refused { headers: &[("allow", "GET, HEAD")], ..refused });
     }
     if version != Version::HTTP_11 {
         return Err(upgrade_required("open a WebSocket over HTTP/1.1"));
@@ -77,8 +80,13 @@ pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<A
     if single(headers, header::HOST).is_none_or(str::is_empty) {
         return Err(bad_request("send exactly one Host header"));
     }
-    if headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING) {
-        return Err(bad_request("an upgrade request has no body: send neither Content-Length nor Transfer-Encoding"));
+    // Some libraries send `Content-Length: 0`, which is no body (RFC 9112 section 6.3).
+    if headers.get_all(header::CONTENT_LENGTH).iter().any(|length| length != "0")
+        || headers.contains_key(header::TRANSFER_ENCODING)
+    {
+        return Err(bad_request(
+            "an upgrade request has no body: send no Transfer-Encoding, and no Content-Length but 0",
+        ));
     }
     if !lists(headers, header::UPGRADE, "websocket") || !lists(headers, header::CONNECTION, "upgrade") {
         return Err(upgrade_required("this is a WebSocket address: send Upgrade: websocket and Connection: Upgrade"));

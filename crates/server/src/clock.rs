@@ -8,7 +8,24 @@ use tokio::time::{self, Interval, MissedTickBehavior, interval_at};
 
 /// Returns the time since the Unix epoch, for tokens and sessions; 0 if the clock is earlier.
 pub fn unix_time() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    time_of_day().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(not(test))]
+pub(crate) fn time_of_day() -> SystemTime {
+    SystemTime::now()
+}
+
+/// Returns the time of the test's own clock, [`TEST_DELAY`] behind the machine's.
+#[cfg(test)]
+pub(crate) fn time_of_day() -> SystemTime {
+    SystemTime::now() - TEST_DELAY.get()
+}
+
+#[cfg(test)]
+std::thread_local! {
+    /// Seconds by which this thread's time of day is behind the machine's.
+    pub(crate) static TEST_DELAY: std::cell::Cell<Duration> = const { std::cell::Cell::new(Duration::ZERO) };
 }
 
 /// Returns the first multiple of `period` after `now`, on the time of day at the first call. All

@@ -60,6 +60,18 @@ async fn peerjs_server_answers_plain_requests() {
 }
 
 #[tokio::test]
+async fn head_of_a_dialect_has_the_answer_of_get() {
+    let mesh = TestMesh::small_with_dialects().await;
+    for path in ["/peerjs/", "/peerjs/peerjs/id", "/y-webrtc", "/matchbox/health", "/matchbox", "/rxdb"] {
+        let [get, head] = ["GET", "HEAD"].map(|method| Head::get(path).method(method));
+        let (get, head) = (ask(&mesh.address(), &get).await, ask(&mesh.address(), &head).await);
+        assert_eq!((head.status, head.header("content-type")), (get.status, get.header("content-type")), "{path}");
+        let length = head.header("content-length");
+        assert!(head.body.is_empty() && length.is_none_or(|length| length == get.body.len().to_string()), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn peerjs_calls_pass_between_balancers_in_order() {
     let (mesh, [one, two]) = TestMesh::with_dialects(&[]).await;
     let mut alice = open_peerjs(&one, "alice", "a").await;

@@ -40,7 +40,7 @@ async fn probe(address: &str, files: &[&str], has_buttons: bool) -> usize {
             assert!(is_clean, "{method} /{name} at {address}");
             let expected = match (name, method) {
                 // A WebSocket address requires an upgrade.
-                ("v1/connect", "GET") => "400",
+                ("v1/connect", "GET" | "HEAD") => "426",
                 ("v1/connect", _) => "405",
                 // Only the page may use the buttons.
                 ("demo/mesh", "POST") if has_buttons => "403",

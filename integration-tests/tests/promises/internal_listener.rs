@@ -61,7 +61,7 @@ async fn bad_request_with_the_mesh_secret_is_answered() {
 
     for (head, status, (header, value), code) in [
         (Head::get(lane::PATH), 405, ("allow", Some("POST")), "method_not_allowed"),
-        (trunk().method("POST"), 405, ("allow", Some("GET")), "method_not_allowed"),
+        (trunk().method("POST"), 405, ("allow", Some("GET, HEAD")), "method_not_allowed"),
         (Head::get(TRUNK), 426, ("upgrade", Some("websocket")), "upgrade_required"),
         (Head::upgrade(TRUNK), 400, ("allow", None), "unknown_trunk_version"),
     ] {

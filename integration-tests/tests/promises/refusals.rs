@@ -48,12 +48,15 @@ fn bad_heads() -> Vec<Case> {
     let bad = |what, head: &Head| case(what, head, 400, "bad_request");
     let key = |key| good().replace("Sec-WebSocket-Key", key);
     vec![
-        Case { header: Some(("allow", "GET")), ..case("POST", &good().method("POST"), 405, "method_not_allowed") },
+        Case {
+            header: Some(("allow", "GET, HEAD")),
+            ..case("POST", &good().method("POST"), 405, "method_not_allowed")
+        },
         no_upgrade("HTTP/1.0", &good().version("HTTP/1.0"), websocket),
         no_upgrade("no Upgrade", &good().without("Upgrade"), websocket),
         no_upgrade("no version", &good().without("Sec-WebSocket-Version"), ("sec-websocket-version", "13")),
         bad("no Host", &good().without("Host")),
-        bad("Content-Length", &good().with("Content-Length", "0")),
+        bad("Content-Length", &good().with("Content-Length", "5")),
         bad("a key of 15 bytes", &key("MTIzNDU2Nzg5MDEyMzQ1")),
         bad("an empty resume token", &good().offer("resume.")),
     ]
@@ -95,6 +98,7 @@ fn no_http() -> Vec<Case> {
     vec![
         case("a header of 20 KB", &head().with("X", &"x".repeat(20_000)), 431, ""),
         case("75 header lines", &with_lines(70), 431, ""),
+        case("an HTTP/2 preface", &"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, ""),
         case("garbage", &"\x01\x02\x03 nonsense\r\n\r\n", 400, ""),
         case("a TLS hello", &"\x16\x03\x01\x02\0\x01\0\x01\u{7c}\x03\x03\r\n\r\n", 400, ""),
         case("a NUL in a header", &head().with("X", "a\0b"), 400, ""),
@@ -132,6 +136,20 @@ async fn bad_request_is_answered_by_its_error_and_counted() {
     }
     assert_eq!(mesh.balancer_metric("signaling_client_sockets_opened_total", "").await, 0.0);
     mesh.peer("alice").await.close().await;
+}
+
+#[tokio::test]
+async fn connect_with_a_content_length_of_0_is_accepted() {
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let head = Head::connect("alice").with("Content-Length", "0");
+    assert_eq!(RawSocket::open(&mesh.url(), &head).await.message().await["type"], "welcome");
+}
+
+#[tokio::test]
+async fn head_of_the_connect_path_has_the_answer_of_get() {
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let answer = ask(&mesh.url(), &Head::get("/v1/connect?client_id=alice").method("HEAD")).await;
+    assert_eq!((answer.status, answer.header("upgrade"), &*answer.body), (426, Some("websocket"), ""));
 }
 
 #[tokio::test]

@@ -54,6 +54,26 @@ fn request_that_breaks_a_rule_is_refused() {
 }
 
 #[test]
+fn content_length_of_zero_is_no_body() {
+    assert!(checked(&with("content-length", Some("0"))).is_ok());
+    for length in ["00", "+0", "", "0, 5"] {
+        let refused = checked(&with("content-length", Some(length))).unwrap_err();
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{length}");
+    }
+}
+
+#[test]
+fn head_has_the_answer_of_get_without_an_upgrade() {
+    let status = |method, headers: &HeaderMap| check(&method, Version::HTTP_11, headers).unwrap_err().status;
+    let plain = with("upgrade", None);
+    assert_eq!(status(Method::HEAD, &plain), status(Method::GET, &plain));
+    assert_eq!(
+        (status(Method::HEAD, &upgrade()), status(Method::POST, &plain)),
+        (405.try_into().unwrap(), 405.try_into().unwrap())
+    );
+}
+
+#[test]
 fn subprotocol_offers_are_read_from_all_lines() {
     let mut headers = with("sec-websocket-protocol", Some("graphql-ws,signaling.v1 ,  bearer.a.b-c_d"));
     headers.append("sec-websocket-protocol", HeaderValue::from_static("resume.r1"));

@@ -7,7 +7,7 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::response::IntoResponse as _;
 use http::header::{ACCESS_CONTROL_REQUEST_HEADERS, CONNECTION, HeaderName, ORIGIN};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use signaling_core::edge::{DialectClient, Refusal};
 use signaling_core::ws::encode;
@@ -72,11 +72,13 @@ async fn decide(
     };
     let text = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
     let head = Head {
-        method: request.method().as_str(),
+        method: method.as_str(),
         path: below,
         query: request.uri().query().unwrap_or_default(),
         origin: text(ORIGIN),
         asked_headers: text(ACCESS_CONTROL_REQUEST_HEADERS),
+    // The connection sends no body to HEAD.
+    let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         upgrade,
     };
     match (dialect.request(&config.dialects.settings, &head, &connect::random_bytes()?), accept) {

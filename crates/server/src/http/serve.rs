@@ -8,20 +8,24 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
-use http::Request;
+use http::header::DATE;
+use http::{HeaderValue, Request};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::task::spawn_local;
+use tokio::time::timeout;
 use tower::ServiceExt;
 use tracing::debug;
 
-use crate::Listener;
+use crate::{Listener, clock};
 
 /// Minimum buffer that hyper accepts, in bytes.
 const SMALLEST_BUFFER: usize = 8 * 1024;
+/// Maximum time to write the answer to an HTTP/2 preface.
+const REFUSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Limits of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +57,10 @@ pub enum BadHead {
     Malformed,
 }
 
+/// Answer to an HTTP/2 preface, in the form of the HTTP library's own answers to bytes that are no
+/// request. The library gives none.
+const BARE_400: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n";
+
 /// Serves a connection until it ends or is upgraded. Returns the defect of a head that reached no
 /// service; `None` if the connection ended otherwise.
 /// Errors are caused by the peer and logged at debug level. The service need not be `Send`. Its
@@ -67,17 +75,27 @@ where
     let service = service_fn(|request| {
         has_request.set(true);
         let answer = service(request);
-        async { Ok::<_, Infallible>(answer.await) }
+        async {
+            let mut answer = answer.await;
+            // The library's own date stands still after the clock was set back.
+            answer.headers_mut().entry(DATE).or_insert_with(date);
+            Ok::<_, Infallible>(answer)
+        }
     });
-    let connection = http1::Builder::new()
+    let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_timeout)
         .max_buf_size(limits.buffer_bytes.max(SMALLEST_BUFFER))
         .max_headers(limits.headers)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
-    let error = connection.await.err()?;
+    let error = (&mut connection).await.err()?;
     debug!(%peer, %error, "an HTTP connection ended early");
+    if error.is_parse_version_h2()
+        && let Some(parts) = connection.into_parts()
+    {
+        refuse_http2(parts.io.into_inner()).await;
+    }
     if error.is_parse_too_large() {
         Some(BadHead::TooLarge)
     } else if error.is_parse() {
@@ -85,6 +103,22 @@ where
     } else {
         (error.is_timeout() && !has_request.get()).then_some(BadHead::Late)
     }
+}
+
+/// Returns the value of `Date` (RFC 9110 section 6.6.1).
+fn date() -> HeaderValue {
+    let date = httpdate::fmt_http_date(clock::time_of_day());
+    HeaderValue::try_from(date).unwrap_or(HeaderValue::from_static(""))
+}
+
+async fn refuse_http2(mut stream: impl AsyncWrite + Unpin) {
+    let answer = async {
+        stream.write_all(BARE_400.as_bytes()).await?;
+        stream.write_all(&[b"date: ", date().as_bytes(), b"\r\n\r\n"].concat()).await?;
+        stream.shutdown().await
+    };
+    // The peer may have left, or not read.
+    let _ = timeout(REFUSE_TIMEOUT, answer).await;
 }
 
 /// Returns a router's answer to a request of [`serve_connection`].
@@ -107,5 +141,47 @@ pub async fn serve_router(mut listener: Listener, router: Router) {
             };
             serve_connection(stream, peer, HttpLimits::INTERNAL, service).await;
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, duplex};
+
+    use super::*;
+
+    /// Returns the answers to the bytes of a connection, and the defect of its last head.
+    async fn answers(bytes: &[u8]) -> (String, Option<BadHead>) {
+        let (mut client, server) = duplex(4_096);
+        client.write_all(bytes).await.unwrap();
+        let peer = "192.0.2.1:5".parse().unwrap();
+        let bad = serve_connection(server, peer, HttpLimits::PUBLIC, async |_| Response::default()).await;
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).await.unwrap();
+        (answers, bad)
+    }
+
+    /// Returns the time in the `Date` of an answer, in whole seconds.
+    async fn date_of_an_answer() -> u64 {
+        let (answer, _) = answers(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
+        let date = answer.lines().find_map(|line| line.strip_prefix("date: ")).unwrap();
+        let date = httpdate::parse_http_date(date).unwrap();
+        date.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
+    }
+
+    #[tokio::test]
+    async fn date_follows_the_clock_when_it_is_set_back() {
+        let before = date_of_an_answer().await;
+        clock::TEST_DELAY.set(Duration::from_secs(3_600));
+        let after = date_of_an_answer().await;
+        clock::TEST_DELAY.set(Duration::ZERO);
+        assert!((3_500..=3_600).contains(&(before - after)), "{before} {after}");
+    }
+
+    #[tokio::test]
+    async fn http2_preface_gets_a_bare_400() {
+        let (answer, bad) = answers(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.ends_with("\r\n\r\n"), "{answer}");
+        assert_eq!(bad, Some(BadHead::Malformed));
     }
 }
