@@ -93,11 +93,16 @@ impl Dialect {
     /// Returns the dialect whose mount contains a path of the public listener, without query, and
     /// the path below the mount for [`Head::path`]. `None`: the path is no dialect's. The caller
     /// checks whether it serves the dialect.
-    pub fn of_path(path: &str) -> Option<(Self, &str)> {
+    ///
+    /// PeerJS clients with the path `/`, their default, request `/KEY/id` for each accepted key.
+    pub fn of_path<'a>(settings: &Settings, path: &'a str) -> Option<(Self, &'a str)> {
         let below_root = path.strip_prefix('/')?;
         let end = below_root.find('/').unwrap_or(below_root.len());
         let (mount, rest) = below_root.split_at(end);
-        Self::named(mount).map(|dialect| (dialect, rest))
+        match Self::named(mount) {
+            Some(dialect) => Some((dialect, rest)),
+            None => settings.peerjs_keys.are_asked(mount, rest).then_some((Self::PeerJs, path)),
+        }
     }
 
     /// Returns the maximum size of a client's message in bytes. Where `--max-message-bytes` less
@@ -139,6 +144,7 @@ mod tests {
 
     #[test]
     fn path_belongs_to_the_dialect_of_its_first_segment() {
+        let settings = Settings { peerjs_keys: "peerjs,a key".parse().unwrap(), ..Settings::default() };
         for (path, found) in [
             ("/peerjs", Some((Dialect::PeerJs, ""))),
             ("/peerjs/", Some((Dialect::PeerJs, "/"))),
@@ -148,12 +154,17 @@ mod tests {
             ("/trystero", Some((Dialect::Trystero, ""))),
             ("/matchbox/room", Some((Dialect::Matchbox, "/room"))),
             ("/gstreamer/room", Some((Dialect::GStreamer, "/room"))),
+            ("/a%20key/id", Some((Dialect::PeerJs, "/a%20key/id"))),
+            ("/a%20key/peers", Some((Dialect::PeerJs, "/a%20key/peers"))),
+            ("/a%20key", None),
+            ("/a%20key/other", None),
+            ("/other/id", None),
             ("/rxdbx", None),
             ("/", None),
             ("", None),
             ("/v1/connect", None),
         ] {
-            assert_eq!(Dialect::of_path(path), found, "{path}");
+            assert_eq!(Dialect::of_path(&settings, path), found, "{path}");
         }
     }
 }

@@ -12,9 +12,10 @@ const MAX_STATE: usize = 6 * 1024 * 1024;
 /// Opens a session for `PATH?QUERY` of the public listener. `None`: no dialect serves it.
 fn open(target: &str) -> Option<Translator> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let (dialect, path) = Dialect::of_path(path)?;
+    let settings = Settings::default();
+    let (dialect, path) = Dialect::of_path(&settings, path)?;
     let head = Head { method: "GET", path, query, upgrade: true, ..Head::default() };
-    match dialect.request(&Settings::default(), &head, &[0; 32]) {
+    match dialect.request(&settings, &head, &[0; 32]) {
         Answer::Upgrade(opening) => Some(opening.translator),
         _ => None,
     }

@@ -94,6 +94,19 @@ async fn peerjs_peers_echo_across_balancers_beside_an_absent_one() {
 }
 
 #[tokio::test]
+async fn peerjs_peer_with_the_default_path_gets_an_id_and_calls() {
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let address = &setup.balancers[0];
+    let options = json!({ "id": null, "address": address, "key": "peerjs", "path": "/" });
+    let unnamed = setup.open_page("unnamed", address, PEER, options).await;
+    unnamed.becomes("events.length === 1").await;
+    let id = unnamed.evaluate("peer.id").await;
+    let _bob = open_peer(&setup, "bob", &setup.balancers[1]).await;
+    call(&unnamed, "bob").await;
+    has(&unnamed, &[id.as_str().unwrap(), "hello bob"]).await;
+}
+
+#[tokio::test]
 async fn peerjs_peer_is_refused_when_its_id_is_taken() {
     let Some(setup) = UpstreamMesh::start().await else { return };
     let alice = open_peer(&setup, "alice", &setup.balancers[0]).await;

@@ -72,6 +72,18 @@ async fn head_of_a_dialect_has_the_answer_of_get() {
 }
 
 #[tokio::test]
+async fn peerjs_client_with_the_default_path_connects() {
+    let mesh = TestMesh::with_servers((1, 1), &[], &["--dialects=peerjs", "--peerjs-keys=peerjs,other"]).await;
+    for key in ["peerjs", "other"] {
+        let id = ask(&mesh.address(), &Head::get(&format!("/{key}/id?ts=1"))).await;
+        assert_eq!((id.status, id.body.len()), (200, 36), "{key}");
+        let target = format!("/peerjs?key={key}&id={}&token=t", id.body);
+        DialectClient::open(&mesh.address(), &target).await.gets(json!({ "type": "OPEN" })).await;
+    }
+    assert_eq!(ask(&mesh.address(), &Head::get("/unknown/id")).await.status, 404);
+}
+
+#[tokio::test]
 async fn peerjs_calls_pass_between_balancers_in_order() {
     let (mesh, [one, two]) = TestMesh::with_dialects(&[]).await;
     let mut alice = open_peerjs(&one, "alice", "a").await;

@@ -45,6 +45,13 @@ impl FromStr for Keys {
 }
 
 impl Keys {
+    /// Returns `true` if a request below the root of the listener is one of a client with the path
+    /// `/`: `segment` is an accepted key, not decoded, and `rest` the path behind it.
+    pub(crate) fn are_asked(&self, segment: &str, rest: &str) -> bool {
+        let is_key = || self.accepts(&String::from_utf8_lossy(&query::unescape(segment, b'%')));
+        matches!(rest, "/id" | "/peers") && is_key()
+    }
+
     fn accepts(&self, key: &str) -> bool {
         match self {
             Self::Any => true,
@@ -54,8 +61,8 @@ impl Keys {
 }
 
 /// Returns the answer to an upgrade request: the session, or a refusal. Without an id, token or
-/// accepted key the refusal is a frame behind the upgrade. An id over 512 bytes as a JSON string
-/// gets 400.
+/// accepted key the refusal is a frame behind the upgrade. An id over 512 bytes gets 400; JSON's
+/// escapes count.
 pub(super) fn handshake(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let field = |name| query::field(head.query, name).filter(|value| !value.is_empty());
     let (Some(id), Some(token), Some(key)) = (field("id"), field("token"), field("key")) else {

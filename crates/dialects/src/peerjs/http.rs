@@ -13,14 +13,16 @@ const JSON: &str = "application/json; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const METHODS: &str = "GET,HEAD,PUT,PATCH,POST,DELETE";
-/// Path of the socket below the mount.
+/// Path of the socket below the mount, for clients whose path is the mount.
 const SOCKET: &str = "/peerjs";
+/// The same for clients with the path `/`, their default: `/peerjs` is the mount itself.
+const SOCKET_BELOW_ROOT: &str = "";
 
 /// Returns the answer to a request below the mount. Unknown upgrades get 400, unknown requests 404.
 pub(crate) fn request(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
     if head.upgrade {
         return match head.path {
-            SOCKET => handshake(settings, head, random),
+            SOCKET | SOCKET_BELOW_ROOT => handshake(settings, head, random),
             _ => Answer::Http(HttpAnswer::new(400, TEXT, "Bad Request")),
         };
     }
@@ -34,12 +36,17 @@ fn plain(head: &Head<'_>, random: &[u8; 32]) -> HttpAnswer {
     let segments: Vec<&str> = head.path.split('/').skip(1).collect();
     match (head.method, &*segments) {
         ("GET", [] | [""]) => HttpAnswer::new(200, JSON, ABOUT),
-        ("GET", [key, "id"]) if !key.is_empty() => {
+        ("GET", [key @ .., "id"]) if is_key(key) => {
             HttpAnswer::new(200, HTML, crate::name::random_uuid(random).to_string())
         }
-        ("GET", [key, "peers"]) if !key.is_empty() => HttpAnswer::new(401, TEXT, "Unauthorized"),
+        ("GET", [key @ .., "peers"]) if is_key(key) => HttpAnswer::new(401, TEXT, "Unauthorized"),
         _ => HttpAnswer::new(404, TEXT, "Not Found"),
     }
+}
+
+/// Returns `true` for one segment, or none: the mount is the key of clients with the path `/`.
+fn is_key(segments: &[&str]) -> bool {
+    matches!(segments, [] | [_]) && segments != [""]
 }
 
 fn with_cors(head: &Head<'_>, mut answer: HttpAnswer) -> HttpAnswer {
@@ -97,13 +104,21 @@ mod tests {
         assert_eq!((answer(&get("")), answer(&get("/"))), (about.clone(), about));
         assert_eq!(answer(&get("/any%20key/id")), (200, id));
         assert_eq!(answer(&get("/peerjs/peers")), (401, peers));
-        for path in ["/x", "//id", "/a/b/id", "/peerjs/id/", "//", "/peerjs"] {
+        for path in ["/x", "//id", "/a/b/id", "/peerjs/id/", "//", "/peerjs", "/id/"] {
             assert_eq!(answer(&get(path)).0, 404, "{path}");
         }
         assert_eq!(answer(&Head { method: "POST", ..get("/") }).0, 404);
-        for path in ["", "/", "/peerjs/", "/peerjs/id", "/x"] {
+        for path in ["/", "/peerjs/", "/peerjs/id", "/x"] {
             assert_eq!(answer(&Head { upgrade: true, ..get(path) }).0, 400, "{path}");
         }
+    }
+
+    #[test]
+    fn client_with_the_path_of_the_root_is_served() {
+        let get = |path| Head { method: "GET", path, query: "key=peerjs&id=a&token=t", ..Head::default() };
+        assert_eq!((answer(&get("/id")).0, answer(&get("/peers")).0), (200, 401));
+        let socket = Head { upgrade: true, ..get("") };
+        assert!(matches!(request(&Settings::default(), &socket, &RANDOM), Answer::Upgrade(_)));
     }
 
     #[test]
@@ -146,8 +161,10 @@ mod tests {
     #[test]
     fn id_that_fits_no_message_is_a_bad_request() {
         let query = |id: &str| format!("key=peerjs&token=t&id={id}");
-        assert!(matches!(upgrade(&Settings::default(), &query(&"a".repeat(510))), Answer::Upgrade(_)));
-        for id in ["a".repeat(511), "%01".repeat(100)] {
+        for id in ["a".repeat(512), "%01".repeat(85)] {
+            assert!(matches!(upgrade(&Settings::default(), &query(&id)), Answer::Upgrade(_)), "{id}");
+        }
+        for id in ["a".repeat(513), "%01".repeat(86)] {
             let answer = upgrade(&Settings::default(), &query(&id));
             assert!(matches!(answer, Answer::Http(HttpAnswer { status: 400, .. })));
         }

@@ -41,8 +41,8 @@ fn is_relayed(kind: &str) -> bool {
 
 /// Returns `true` if an id is short enough for messages.
 fn fits(id: &str) -> bool {
-    // Quoting makes no text shorter, and at most 6 times as long.
-    id.len() <= MAX_ID_BYTES && (6 * id.len() + 2 <= MAX_ID_BYTES || quote(id).len() <= MAX_ID_BYTES)
+    // Escapes make no text shorter, and at most 6 times as long. Quoting adds the two quotes.
+    id.len() <= MAX_ID_BYTES && (6 * id.len() <= MAX_ID_BYTES || quote(id).len() - 2 <= MAX_ID_BYTES)
 }
 
 /// The translator of a PeerJS client.

@@ -32,9 +32,9 @@ pub struct DialectConfig {
 }
 
 impl DialectConfig {
-    /// Returns the dialect whose mount contains a path, and the path below it, if one is mounted.
+    /// Returns the mounted dialect that has a path, and the path below its mount.
     pub(super) fn of_path<'a>(&self, path: &'a str) -> Option<(Dialect, &'a str)> {
-        Dialect::of_path(path).filter(|(dialect, _)| self.mounted.contains(dialect))
+        Dialect::of_path(&self.settings, path).filter(|(dialect, _)| self.mounted.contains(dialect))
     }
 }
 
