@@ -8,12 +8,12 @@ use axum::response::IntoResponse as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderName};
-use http::{HeaderMap, Method, Response, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
 use signaling_core::edge::PresentedToken;
 use signaling_server::http::Refused;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-/// The subprotocol that an answer selects if the client offered it.
+/// The subprotocol that an answer to a native client selects if the client offered it.
 pub const SUBPROTOCOL: &str = "signaling.v1";
 
 const BEARER: &str = "bearer.";
@@ -27,6 +27,9 @@ pub struct Accept {
     pub key_accept: String,
     /// `true` if [`SUBPROTOCOL`] is offered. Only then [`Accept::client_response`] selects it.
     pub signaling_v1: bool,
+    /// The first offer that is no token; `None` without one. Browsers and many libraries fail a
+    /// connection if the answer selects none of their offers.
+    pub first_offer: Option<HeaderValue>,
     /// The token of a `bearer.<token>` offer; `None` without one. Never echoed.
     pub bearer: Option<PresentedToken>,
     /// The token of a `resume.<token>` offer; `None` without one. Never echoed.
@@ -36,11 +39,16 @@ pub struct Accept {
 impl Accept {
     /// Returns the answer 101 to a client. It selects [`SUBPROTOCOL`] if the client offered it.
     pub fn client_response(&self) -> Response<Body> {
-        self.response_with(self.signaling_v1.then_some(SUBPROTOCOL))
+        self.response_with(self.signaling_v1.then_some(HeaderValue::from_static(SUBPROTOCOL)))
+    }
+
+    /// Returns the answer 101 to a client of a dialect. It selects the client's first offer.
+    pub fn dialect_response(&self) -> Response<Body> {
+        self.response_with(self.first_offer.clone())
     }
 
     /// Returns the answer 101 that selects `subprotocol`. `None`: the answer selects none.
-    pub fn response_with(&self, subprotocol: Option<&'static str>) -> Response<Body> {
+    pub fn response_with(&self, subprotocol: Option<HeaderValue>) -> Response<Body> {
         let headers = [
             (header::UPGRADE, "websocket"),
             (header::CONNECTION, "upgrade"),
@@ -100,8 +108,8 @@ pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<A
     let key = single(headers, header::SEC_WEBSOCKET_KEY)
         .filter(|key| STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == KEY_BYTES))
         .ok_or_else(|| bad_request("Sec-WebSocket-Key must be 16 bytes in base64, once"))?;
-    let mut accept =
-        Accept { key_accept: derive_accept_key(key.as_bytes()), signaling_v1: false, bearer: None, resume: None };
+    let key_accept = derive_accept_key(key.as_bytes());
+    let mut accept = Accept { key_accept, signaling_v1: false, first_offer: None, bearer: None, resume: None };
     read_offers(headers, &mut accept)?;
     Ok(accept)
 }
@@ -111,7 +119,7 @@ pub fn has_websocket_upgrade(headers: &HeaderMap) -> bool {
     lists(headers, header::UPGRADE, "websocket")
 }
 
-/// Reads the offered subprotocols and ignores unknown ones.
+/// Reads the offered subprotocols.
 fn read_offers(headers: &HeaderMap, accept: &mut Accept) -> Result<(), Refused> {
     for value in headers.get_all(header::SEC_WEBSOCKET_PROTOCOL) {
         let value = value.to_str().map_err(|_| bad_request("Sec-WebSocket-Protocol must be plain ASCII"))?;
@@ -122,6 +130,9 @@ fn read_offers(headers: &HeaderMap, accept: &mut Accept) -> Result<(), Refused> 
                 (&mut accept.resume, token)
             } else {
                 accept.signaling_v1 |= offer == SUBPROTOCOL;
+                if accept.first_offer.is_none() && !offer.is_empty() {
+                    accept.first_offer = HeaderValue::from_str(offer).ok();
+                }
                 continue;
             };
             if token.is_empty() || slot.replace(PresentedToken(token.into())).is_some() {

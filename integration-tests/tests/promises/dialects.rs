@@ -84,6 +84,17 @@ async fn peerjs_client_with_the_default_path_connects() {
 }
 
 #[tokio::test]
+async fn dialect_selects_the_first_offered_subprotocol() {
+    let mesh = TestMesh::small_with_dialects().await;
+    for target in ["/y-webrtc", "/peerjs/peerjs?key=peerjs&id=alice&token=t", "/peerjs/peerjs"] {
+        let head = Head::upgrade(target).offer("bearer.secret, chat, other");
+        assert_eq!(ask(&mesh.address(), &head).await.header("sec-websocket-protocol"), Some("chat"), "{target}");
+        let head = Head::upgrade(target).offer("bearer.secret");
+        assert_eq!(ask(&mesh.address(), &head).await.header("sec-websocket-protocol"), None, "{target}");
+    }
+}
+
+#[tokio::test]
 async fn peerjs_calls_pass_between_balancers_in_order() {
     let (mesh, [one, two]) = TestMesh::with_dialects(&[]).await;
     let mut alice = open_peerjs(&one, "alice", "a").await;

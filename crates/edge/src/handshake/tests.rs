@@ -1,7 +1,5 @@
 //! Tests of the upgrade check and of the offers that it reads.
 
-use http::HeaderValue;
-
 use super::*;
 
 /// RFC 6455 section 1.3, key and answer.
@@ -71,6 +69,21 @@ fn head_has_the_answer_of_get_without_an_upgrade() {
         (status(Method::HEAD, &upgrade()), status(Method::POST, &plain)),
         (405.try_into().unwrap(), 405.try_into().unwrap())
     );
+}
+
+#[test]
+fn first_offer_is_selected_for_dialects_unless_it_is_a_token() {
+    for (offers, selected) in [
+        ("chat", Some("chat")),
+        ("bearer.a, , resume.b, mqtt, chat", Some("mqtt")),
+        ("chat, signaling.v1", Some("chat")),
+        ("bearer.a", None),
+        ("", None),
+    ] {
+        let accept = checked(&with("sec-websocket-protocol", Some(offers))).unwrap();
+        let selected = selected.map(HeaderValue::from_static);
+        assert_eq!(accept.dialect_response().headers().get("sec-websocket-protocol"), selected.as_ref(), "{offers}");
+    }
 }
 
 #[test]

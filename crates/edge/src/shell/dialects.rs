@@ -110,7 +110,7 @@ async fn upgrade_to(
         Ok(waiting) => {
             METRICS.connect.observe(started.elapsed());
             tokio::task::spawn_local(open(waiting, hyper::upgrade::on(&mut request)));
-            Ok(accept.response_with(None))
+            Ok(accept.dialect_response())
         }
         Err(Refusal { status: 409, .. }) if let Some(rejection) = if_taken => {
             metrics::refused_status(409);
@@ -131,7 +131,7 @@ fn reject(
     encode::text(&mut frames, frame.as_bytes());
     encode::close(&mut frames, close.code.unwrap_or(CloseCode::NO_CODE).0, "");
     handshake.last_frames.replace(Some((hyper::upgrade::on(request), frames)));
-    accept.response_with(None)
+    accept.dialect_response()
 }
 
 fn plain(HttpAnswer { status, headers, body }: HttpAnswer) -> Response<Body> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::response::IntoResponse as _;
-use http::{Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use signaling_edge::handshake;
 use signaling_server::http::{refusal, upgraded_tcp};
@@ -59,5 +59,5 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
         }
     };
     tokio::task::spawn_local(trunk);
-    accept.response_with(Some(SUBPROTOCOL))
+    accept.response_with(Some(HeaderValue::from_static(SUBPROTOCOL)))
 }
