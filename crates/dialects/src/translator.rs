@@ -123,6 +123,12 @@ pub trait Translate: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns the frame that reports an error to the client, before the edge closes its socket for
+    /// a message that is too large. `None`: the dialect has no such frame.
+    fn error_frame(&self, _reason: &str) -> Option<String> {
+        None
+    }
+
     /// Returns the approximate size of the state that grows with messages, in bytes.
     fn retained_bytes(&self) -> usize;
 }

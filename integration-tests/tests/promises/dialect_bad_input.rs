@@ -112,6 +112,23 @@ async fn broken_frame_of_a_dialect_closes_its_socket() {
 }
 
 #[tokio::test]
+async fn too_large_message_gets_the_error_of_its_dialect() {
+    let mesh = TestMesh::small_with_dialects().await;
+    let large = frame(TEXT, &[b' '; 64 * 1024 + 1]);
+    let reason = "the message is too big";
+    for (target, error) in [
+        ("/peerjs/peerjs?key=peerjs&id=alice&token=t", json!({ "type": "ERROR", "payload": { "msg": reason } })),
+        (GSTREAMER, json!({ "type": "error", "details": reason })),
+    ] {
+        let mut client = DialectClient::open(&mesh.address(), target).await;
+        client.receive().await;
+        client.socket.send(&large).await;
+        client.gets(error).await;
+        assert_eq!(client.socket.closed().await.0, 1009, "{target}");
+    }
+}
+
+#[tokio::test]
 async fn rxdb_socket_is_closed_when_its_message_is_bad() {
     let mesh = TestMesh::small_with_dialects().await;
     for text in ["not json", "null", "5", "[]", r#"{"type":"unknown"}"#] {

@@ -126,6 +126,16 @@ async fn peerjs_peer_is_refused_when_its_key_is_wrong() {
 }
 
 #[tokio::test]
+async fn peerjs_peer_gets_an_error_for_a_large_message_and_returns() {
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let alice = open_peer(&setup, "alice", &setup.balancers[0]).await;
+    alice.evaluate("peer.socket.send({ type: 'OFFER', dst: 'bob', payload: 'x'.repeat(70000) })").await;
+    has(&alice, &["alice", "server-error", "disconnected"]).await;
+    alice.evaluate("peer.reconnect()").await;
+    has(&alice, &["alice", "server-error", "disconnected", "alice"]).await;
+}
+
+#[tokio::test]
 async fn peerjs_call_waits_until_its_callee_reconnects() {
     let Some(setup) = UpstreamMesh::start().await else { return };
     let front_proxy = Relay::to(&setup.balancers.each_ref().map(String::as_str)).await;

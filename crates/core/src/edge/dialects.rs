@@ -16,7 +16,7 @@ use signaling_wire::trunk::DetachReason;
 use super::floods::limits_of;
 use super::session::Session;
 use super::{ClientKey, EdgeCore, Reading};
-use crate::ws::encode;
+use crate::ws::{Violation, encode};
 
 /// A client's dialect, and the rules of its session.
 #[derive(Debug)]
@@ -107,6 +107,20 @@ impl EdgeCore {
             Reading::On => self.translate(now, client, Input::Pong),
             Reading::Paused => Reading::Paused,
         }
+    }
+
+    /// Closes a client that broke the protocol. If its message was too large, and its dialect has
+    /// an error message, it gets that first.
+    pub fn client_violates(&mut self, client: ClientKey, violation: Violation) {
+        let Violation { code, reason } = violation;
+        let error =
+            self.sessions.get_mut(client).filter(|session| code == CloseCode::TOO_BIG.0 && session.phase.is_open());
+        if let Some(session) = error
+            && let Some(frame) = session.dialect.as_ref().and_then(|it| it.client.translator.error_frame(reason))
+        {
+            session.output.append(&mut self.pool, |out| encode::text(out, frame.as_bytes()));
+        }
+        self.close(client, CloseCode(code), reason);
     }
 
     /// Handles a frame of a dialect's client. A flood is not refused: the client is not read until

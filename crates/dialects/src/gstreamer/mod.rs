@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use self::members::Members;
 use self::sessions::Sessions;
 use self::status::{Role, Status};
-use crate::event::{AnswerKind, IgnoredReason};
+use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::held::Held;
 use crate::json::quote;
 use crate::native::FromMesh;
@@ -85,6 +85,10 @@ impl Translate for GStreamer {
         !self.is_welcome || self.requests.is_full()
     }
 
+    fn error_frame(&self, reason: &str) -> Option<String> {
+        Some(format!(r#"{{"type":"error","details":{}}}"#, quote(reason)))
+    }
+
     fn retained_bytes(&self) -> usize {
         let statuses = std::iter::once(&self.status).chain(&self.next_statuses);
         let statuses: usize = statuses.map(|status| status.meta.len() + size_of::<Status>()).sum();
@@ -145,7 +149,8 @@ impl GStreamer {
     }
 
     fn error(&self, details: &str, out: &mut Out) {
-        out.answer(AnswerKind::Error, format!(r#"{{"type":"error","details":{}}}"#, quote(details)));
+        out.frames.extend(self.error_frame(details));
+        out.count(Event::Answered(AnswerKind::Error));
     }
 }
 

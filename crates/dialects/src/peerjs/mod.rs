@@ -22,7 +22,7 @@ use crate::native::{self, FromMesh};
 use crate::translator::{Close, Input, Out, Translate};
 use crate::{Dialect, name};
 
-/// Maximum bytes of an id as a JSON string, so that it fits in an envelope beside a payload. A
+/// Maximum bytes of an id with JSON's escapes, so that it fits in an envelope beside a payload. A
 /// client with a longer one gets 400, and a call to one `EXPIRE`.
 const MAX_ID_BYTES: usize = 512;
 /// Hold time of a call for an absent recipient in milliseconds, as upstream's. Others are not held.
@@ -90,6 +90,10 @@ impl Translate for PeerJs {
 
     fn is_full(&self) -> bool {
         self.expiry.is_full()
+    }
+
+    fn error_frame(&self, reason: &str) -> Option<String> {
+        Some(format!(r#"{{"type":"ERROR","payload":{{"msg":{}}}}}"#, quote(reason)))
     }
 
     fn retained_bytes(&self) -> usize {

@@ -178,7 +178,7 @@ impl State {
                 }
                 Err(violation) => {
                     METRICS.violations.of(ViolationLabel(violation.code)).inc();
-                    self.core.close(key, CloseCode(violation.code), violation.reason);
+                    self.core.client_violates(key, violation);
                     Reading::Paused
                 }
             };
