@@ -178,7 +178,7 @@ pub async fn ask_to_the_end(mut stream: impl AsyncRead + AsyncWrite + Unpin, byt
 
 /// Requests the page at `path`, such as `/metrics`, from a server's internal listener.
 pub async fn get(internal: &str, path: &str) -> Answer {
-    ask(internal, Head::get(path).with("Connection", "close")).await
+    ask(internal, Head::get(path).replace("Host", host(internal)).with("Connection", "close")).await
 }
 
 /// Sends an operator's request without a body, as [`operator`] does. Returns the JSON of the

@@ -79,7 +79,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         .merge(load_readiness.router())
         .merge(admin::server_router(server_routes, secrets.clone()))
         .merge(admin::operator_router(operators, config.common.admin_token.clone()))
-        .merge(dashboard::router())
+        .merge(config.common.hosts().guard(health::metrics_router().merge(dashboard::router())))
         .fallback(not_found);
     let mut tasks = JoinSet::new();
     let internal_port = internal.local_addr().port();

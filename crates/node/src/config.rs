@@ -25,7 +25,7 @@ pub struct Args {
     #[command(flatten)]
     pub common: CommonArgs,
 
-    /// Address for clients that connect without a balancer; without it there are none
+    /// Address for direct clients; without it there are none
     #[arg(long, env = "SIGNALING_PUBLIC_LISTEN", value_name = "ADDR", help_heading = "Listeners")]
     pub public_listen: Option<SocketAddr>,
 

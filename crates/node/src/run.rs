@@ -89,7 +89,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         .merge(load_readiness.router())
         .merge(admin::server_router(operators.clone(), secrets.clone()))
         .merge(admin::operator_router(operators, config.common.admin_token.clone()))
-        .merge(dashboard::router())
+        .merge(config.common.hosts().guard(health::metrics_router().merge(dashboard::router())))
         .fallback(not_found);
     tasks.spawn_local(calls.answer(Floor { node: node.clone(), direct: direct.clone(), status }));
     let keys = node.clone();

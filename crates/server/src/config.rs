@@ -15,6 +15,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::ReloadableFile;
 use crate::config_file::ConfigFileArgs;
+use crate::http::hosts::{Hosts, parse_host};
 use crate::secret::{HashSeed, Secret};
 use crate::secrets::Secrets;
 
@@ -33,6 +34,13 @@ pub struct CommonArgs {
     #[arg(long, env = "SIGNALING_INTERNAL_LISTEN", value_name = "ADDR", help_heading = "Listeners",
           default_value_t = SocketAddr::from(([127, 0, 0, 1], 7900)))]
     pub internal_listen: SocketAddr,
+
+    /// Further host names of /metrics and /dashboard
+    ///
+    /// IP addresses, localhost, --id and the machine's host name are allowed. Others get 421.
+    #[arg(long, env = "SIGNALING_INTERNAL_HOSTS", value_name = "HOST", value_delimiter = ',', value_parser = parse_host,
+          help_heading = "Listeners")]
+    pub internal_hosts: Vec<String>,
 
     /// Source of the mesh's nodes: static:ID=HOST:PORT,... or file:PATH (JSON) or dns:NAME:PORT or
     /// dns:_SERVICE._tcp.NAME or kubernetes:NAMESPACE/SERVICE:PORTNAME
@@ -150,6 +158,11 @@ impl CommonArgs {
 }
 
 impl Common {
+    /// Returns the host names of pages at the internal listener.
+    pub fn hosts(&self) -> Hosts {
+        Hosts::new(&self.id, &self.internal_hosts)
+    }
+
     /// With `--check` reads the file of a `file:` source that `flag` holds. Without `--check`, and
     /// for other sources, succeeds at once: a server starts without the file, and waits for it.
     ///

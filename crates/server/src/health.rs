@@ -1,4 +1,4 @@
-//! Health routes: `/livez`, `/readyz`, `/readyz/clients` and `/metrics`, and drains by operators.
+//! Routes for health (`/livez`, `/readyz`, `/readyz/clients`), `/metrics`, and operators' drains.
 //! The servers report their state to [`Health`] and mount [`router`] on the internal listener. They
 //! wait for drains: a node then hands its clients off, and a balancer closes their sockets.
 
@@ -111,7 +111,7 @@ impl Health {
     }
 }
 
-/// Returns the health routes, and `/metrics` in the text format of Prometheus. They need no token.
+/// Returns the health routes. They need no token.
 ///
 /// `/livez` answers 200 while the event loop runs. `/readyz` answers 503 if the server cannot take
 /// work, else 200. `/readyz/clients` also answers 503 if new clients should use another server;
@@ -122,7 +122,11 @@ pub fn router(health: Health) -> Router {
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(async move || readiness(of_mesh.objection(false))))
         .route("/readyz/clients", get(async move || readiness(health.objection(true))))
-        .route("/metrics", get(page))
+}
+
+/// Returns `/metrics`, in the text format of Prometheus. It needs no token.
+pub fn metrics_router() -> Router {
+    Router::new().route("/metrics", get(page))
 }
 
 /// Returns `POST /drain` and `POST /undrain`, for [`crate::admin::operator_router`]. Unlike at a

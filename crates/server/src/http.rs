@@ -1,6 +1,8 @@
-//! HTTP/1 connections within limits, refusals, built-in files, and the socket after an upgrade.
+//! HTTP/1 connections within limits, refusals, built-in files, host names of pages, and the socket
+//! after an upgrade.
 
 pub mod files;
+pub mod hosts;
 mod refuse;
 mod serve;
 mod upgrade;

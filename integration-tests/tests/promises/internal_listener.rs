@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use signaling_integration_tests::raw_socket::{BINARY, frame};
 use signaling_integration_tests::{
-    Head, Peer, RawSocket, TestMesh, admin_token, ask, ask_on, becomes, connect, connect_from, ends, get, metric,
+    Head, Peer, RawSocket, TestMesh, admin_token, ask, ask_on, becomes, connect, connect_from, ends, get, host, metric,
     until, until_some,
 };
 use signaling_wire::forward::{self, Envelope, Item, QueueId};
@@ -203,7 +203,7 @@ async fn admin_needs_its_token_and_health_does_not() {
             ("/internal/v1/load", None, 401),
             ("/internal/v1/load", mesh, 200),
         ] {
-            let head = Head::get(path).with("Connection", "close");
+            let head = Head::get(path).replace("Host", host(&address)).with("Connection", "close");
             let head = shown.map_or(head.clone(), |token| head.bearer(token));
             let answer = ask(&address, head).await;
             assert_eq!(answer.status, status, "{path} {shown:?} at {address}");
@@ -217,6 +217,28 @@ async fn admin_needs_its_token_and_health_does_not() {
     };
     let why = until_some("a balancer without nodes to be unready", unready).await;
     assert!(why.contains("node"), "{why}");
+}
+
+#[tokio::test]
+async fn page_is_served_only_under_a_name_of_its_server() {
+    let mesh = TestMesh::with_servers((1, 1), &["--internal-hosts=a.example,b.example"], &[]).await;
+    let (node, balancer) = (mesh.node_internal(0), mesh.balancer_internal());
+    for (address, name, status) in [
+        (&node, "node-0:7900", 200),
+        (&node, "localhost", 200),
+        (&node, "b.example", 200),
+        (&node, "evil.example:7900", 421),
+        (&balancer, "balancer-0", 200),
+        (&balancer, "192.0.2.1:80", 200),
+        (&balancer, "b.example", 421),
+    ] {
+        for path in ["/metrics", "/dashboard", "/dashboard/app.js"] {
+            let answer = ask(address, Head::get(path).replace("Host", name).with("Connection", "close")).await;
+            assert_eq!(answer.status, status, "{name}{path}");
+        }
+        let health = ask(address, Head::get("/livez").replace("Host", name).with("Connection", "close")).await;
+        assert_eq!(health.status, 200, "{name}");
+    }
 }
 
 /// A lane from a node outside the view.
