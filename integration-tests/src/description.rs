@@ -35,6 +35,13 @@ impl Description {
         all.filter(|operation| by(operation.object)).collect()
     }
 
+    /// Returns the parameters with these names of all operations.
+    pub fn parameters(&self, names: &[&str]) -> Vec<&Value> {
+        let methods = self.0["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap().values());
+        let parameters = methods.filter_map(|method| method["parameters"].as_array()).flatten();
+        parameters.filter(|parameter| names.iter().any(|name| parameter["name"] == *name)).collect()
+    }
+
     /// Checks an answer to an operation against the document.
     ///
     /// # Errors

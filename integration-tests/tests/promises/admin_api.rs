@@ -81,6 +81,13 @@ async fn answers_fit_the_openapi_document() {
     dave.signal("nobody-yet", json!("wait for me"), Some(2)).await;
 
     let description = Description::new(admin(node, "GET", "openapi.json").await);
+    for (path, field, count) in [
+        ("clients?after=&prefix=", "clients", 4),
+        ("rooms?after=&prefix=", "rooms", 1),
+        ("rooms/standup?after=", "members", 3),
+    ] {
+        assert_eq!(admin(node, "GET", path).await[field].as_array().unwrap().len(), count, "{path}");
+    }
     for (server, kind) in [(node, "node"), (balancer, "balancer")] {
         for operation in description.operations(kind) {
             let path = operation.path.strip_prefix("/admin/").unwrap();
@@ -113,6 +120,15 @@ async fn answers_fit_the_openapi_document() {
     ] {
         let (answered, answer) = operator(node, "GET", path, None).await;
         assert_eq!((answered, &answer["error"]["code"]), (status, &json!(code)), "{path}");
+    }
+    for body in [json!({ "capacity": 3, "members": 3 }), json!({ "capacity": -1 }), json!({})] {
+        let (status, answer) = operator(node, "PUT", "rooms/standup/capacity", Some(body.clone())).await;
+        assert_eq!((status, &answer["error"]["code"]), (400, &json!("bad_request")), "{body}");
+    }
+    for name in description.parameters(&["node", "client", "room", "after", "prefix"]) {
+        let pattern = name["schema"]["pattern"].as_str();
+        let is_optional = name["in"] == "query";
+        assert_eq!(pattern, Some(if is_optional { "^[A-Za-z0-9._~:@-]*$" } else { "^[A-Za-z0-9._~:@-]+$" }), "{name}");
     }
     // Handoffs are over.
     let is_reported = async || {

@@ -74,7 +74,7 @@ async fn set_counts(api: &OperatorApi, rooms: &mut [RoomRow]) {
     }
 }
 
-/// Query `?after=CLIENT`: the page begins after this member, else with the first.
+/// Query `?after=CLIENT`: the page begins after this member; absent or empty: with the first.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MembersQuery {
@@ -82,6 +82,7 @@ pub(super) struct MembersQuery {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Capacity {
     capacity: u32,
 }
@@ -93,7 +94,8 @@ pub(super) async fn show(
     Path(room): Path<String>,
     parsed: QueryResult<MembersQuery>,
 ) -> Result<Json<Room>, Refused> {
-    let after = query(parsed)?.after.as_deref().map(ClientId::new).transpose()?;
+    let after = query(parsed)?.after.filter(|after| !after.is_empty());
+    let after = after.as_deref().map(ClientId::new).transpose()?;
     ask(&api, &room, Op::List { after }).await
 }
 
