@@ -13,7 +13,7 @@ use signaling_protocol::{Backoff, NodeId};
 use signaling_server::Secrets;
 use signaling_server::clock::ticks;
 use signaling_server::telemetry::publish_on_scrape;
-use signaling_server::trunk::{self, TrunkCloseReason};
+use signaling_server::trunk;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
@@ -127,6 +127,7 @@ impl TrunkManager {
     /// Keeps one trunk open while `wanted`. Events name the span; entering it costs time per frame.
     async fn keep_open(self: Rc<Self>, span: Span, (node, address): Target, mut wanted: watch::Receiver<bool>) {
         let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
+        let mut reported = String::new();
         while *wanted.borrow_and_update() && !self.backend.with(|state| state.is_ending) {
             let secret = self.secrets.primary();
             let opened = tokio::select! {
@@ -134,16 +135,13 @@ impl TrunkManager {
                 () = unwanted(&mut wanted) => return,
             };
             let started = Instant::now();
-            match opened {
+            let why = match opened {
                 Ok(Ok(trunk)) => match self.backend.add_trunk(&self.edge, node.clone(), trunk) {
                     Ok((link, mut closed)) => {
                         info!(parent: &span, "trunk connected");
                         tokio::select! {
                             closed = &mut closed => match closed {
-                                Ok(end @ (TrunkCloseReason::Closed | TrunkCloseReason::ClosedLocally)) => {
-                                    info!(parent: &span, %end, "trunk closed");
-                                }
-                                Ok(end) => warn!(parent: &span, %end, "trunk failed"),
+                                Ok(end) => format!("trunk closed: {end}"),
                                 Err(_) => return,
                             },
                             () = self.retired(link, &mut wanted) => {
@@ -155,26 +153,25 @@ impl TrunkManager {
                             }
                         }
                     }
-                    Err(error) => warn!(parent: &span, %error, "cannot watch the socket of a trunk"),
+                    Err(error) => format!("cannot watch the socket of a trunk: {error}"),
                 },
                 Ok(Err(error)) => {
                     METRICS.open_failures.of(OpenFailure::Refused).inc();
-                    if backoff.is_fresh() {
-                        warn!(parent: &span, %error, "cannot open a trunk");
-                    } else {
-                        debug!(parent: &span, %error, "cannot open a trunk yet");
-                    }
+                    format!("cannot open a trunk: {error}")
                 }
                 Err(_) => {
                     METRICS.open_failures.of(OpenFailure::Timeout).inc();
-                    debug!(parent: &span, "timeout while opening a trunk");
+                    "timeout while opening a trunk".to_owned()
                 }
-            }
+            };
             if *wanted.borrow()
                 && self.backend.with(|state| !state.is_ending && state.placement.failed(Instant::now(), &node))
             {
-                warn!(parent: &span, "node suspect, it gets no clients while others are healthy");
+                warn!(parent: &span, why, "node suspect, it gets no clients while others are healthy");
+            } else if why != reported {
+                info!(parent: &span, why, "no trunk to the node");
             }
+            reported = why;
             if started.elapsed() >= STABLE_AFTER {
                 backoff.reset();
             }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use signaling_integration_tests::{TestMesh, admin, becomes, eventually, exchange};
@@ -51,6 +53,27 @@ async fn rescale_leaves_about_ten_log_lines_a_server() {
     }
     let named: usize = up.values().chain(down.values()).flatten().filter(|line| line.contains("client=")).count();
     assert_eq!(named, 0, "clients that move are counted, not named");
+}
+
+#[tokio::test]
+async fn killed_node_causes_one_warning_per_server() {
+    let mesh = TestMesh::with_options(|options| options.removal_delay = Duration::from_secs(60)).await;
+    let _clients = mesh.connect((0..CLIENTS).map(|number| format!("client-{number}"))).await;
+    let logged = logged_by(&mesh, async || {
+        let killing = Arc::clone(&mesh.mesh);
+        let killed = tokio::spawn(async move { killing.kill("node-1").await });
+        for internal in [mesh.balancer_internal(), mesh.node_internal(0), mesh.node_internal(2)] {
+            becomes(&internal, "signaling_suspect_nodes", 1).await;
+        }
+        // Retries follow within 5 s.
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        killed.abort();
+    })
+    .await;
+    for (server, lines) in logged.iter().filter(|(server, _)| *server != "node-1") {
+        let warnings: Vec<_> = lines.iter().filter(|line| line.contains(" WARN ")).collect();
+        assert!(warnings.len() == 1 && warnings[0].contains("node suspect"), "{server}: {warnings:#?}");
+    }
 }
 
 #[tokio::test]
