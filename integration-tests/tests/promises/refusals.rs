@@ -153,6 +153,34 @@ async fn head_of_the_connect_path_has_the_answer_of_get() {
 }
 
 #[tokio::test]
+async fn refused_connects_leave_a_line_per_reason_and_address() {
+    let signer = Signer::hs256();
+    let mesh = TestMesh::with_tokens(&signer, 1, 1, &["--dialects=peerjs"]).await;
+    let ask_from = async |last: u8, head: &Head| {
+        let stream = connect_from([127, 0, 0, last], &mesh.url()).await;
+        ask_on(stream, head.to_string().as_bytes()).await.0.status
+    };
+    let peerjs = Head::upgrade("/peerjs/peerjs?key=peerjs&id=bob&token=no.jwt");
+    for _ in 0..20 {
+        assert_eq!(ask_from(1, &Head::connect("alice")).await, 401);
+        assert_eq!(ask_from(1, &peerjs).await, 401);
+        assert_eq!(ask_from(2, &Head::connect("carol")).await, 401);
+    }
+    let log = mesh.log("balancer-0");
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("connect refused")).collect();
+    assert_eq!(lines.len(), 3, "{lines:#?}");
+    for (line, address, client, reason) in [
+        (lines[0], "127.0.0.1", "alice", "a token is required"),
+        (lines[1], "127.0.0.1", "~pj:peerjs:bob", "not a JWT"),
+        (lines[2], "127.0.0.2", "carol", "a token is required"),
+    ] {
+        for part in [format!("address={address}"), format!("client={client}"), reason.to_owned()] {
+            assert!(line.contains(&part), "{part}: {line}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn request_head_is_refused_past_16_kib_or_64_lines() {
     let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     // The head has five other lines.

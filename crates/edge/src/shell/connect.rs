@@ -49,6 +49,7 @@ async fn decide(handshake: &Handshake, peer: SocketAddr, mut request: Request<In
         Ok(accept) => accept,
         Err(refused) => {
             metrics::refused_status(refused.status.as_u16());
+            handshake.log_refusal(peer, &refused.message, || client_of(&request));
             return refused.into_response();
         }
     };
@@ -62,9 +63,15 @@ async fn decide(handshake: &Handshake, peer: SocketAddr, mut request: Request<In
         }
         Err(refused) => {
             metrics::refused_status(refused.status);
+            handshake.log_refusal(peer, &refused.message, || client_of(&request));
             refuse(handshake, request, &accept, &refused)
         }
     }
+}
+
+/// Returns the client id in the query. `None`: the query is invalid.
+fn client_of(request: &Request<Incoming>) -> Option<ClientId> {
+    Query::parse(request.uri().query().unwrap_or_default()).ok().map(|query| query.client_id)
 }
 
 /// A client without a socket. It is removed if its request ends early.

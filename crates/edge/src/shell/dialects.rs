@@ -13,7 +13,7 @@ use signaling_core::edge::{DialectClient, Refusal};
 use signaling_core::ws::encode;
 use signaling_dialects::request::{HttpAnswer, Rejection};
 use signaling_dialects::{Answer, Dialect, Head, Opening, Settings};
-use signaling_protocol::CloseCode;
+use signaling_protocol::{ClientId, CloseCode};
 use signaling_server::http::refusal;
 use signaling_wire::Credential;
 
@@ -47,43 +47,59 @@ pub(super) async fn answer(
 ) -> Response<Body> {
     match decide(handshake, peer, (dialect, below), request).await {
         Ok(response) => response,
-        Err(refused) => {
+        Err((refused, client)) => {
             metrics::refused_status(refused.status);
+            handshake.log_refusal(peer, &refused.message, || client);
             connect::status_of(&refused)
         }
     }
 }
+
+/// A refusal, and the client if it is known.
+type RefusedClient = (Refusal, Option<ClientId>);
 
 async fn decide(
     handshake: &Handshake,
     peer: SocketAddr,
     (dialect, below): (Dialect, &str),
     mut request: Request<Incoming>,
-) -> Result<Response<Body>, Refusal> {
+) -> Result<Response<Body>, RefusedClient> {
+    let unknown = |refused| (refused, None);
     let config = &handshake.edge.config;
-    connect::check_origin(handshake, request.headers())?;
+    connect::check_origin(handshake, request.headers()).map_err(unknown)?;
     let upgrade = handshake::has_websocket_upgrade(request.headers());
     let accept = match upgrade.then(|| handshake::check(request.method(), request.version(), request.headers())) {
         Some(Err(bad)) => {
             metrics::refused_status(bad.status.as_u16());
+            handshake.log_refusal(peer, &bad.message, || None);
             return Ok(bad.into_response());
         }
         checked => checked.and_then(Result::ok),
     };
     let text = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    // The connection sends no body to HEAD.
+    let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
     let head = Head {
         method: method.as_str(),
         path: below,
         query: request.uri().query().unwrap_or_default(),
         origin: text(ORIGIN),
         asked_headers: text(ACCESS_CONTROL_REQUEST_HEADERS),
-    // The connection sends no body to HEAD.
-    let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         upgrade,
     };
-    match (dialect.request(&config.dialects.settings, &head, &connect::random_bytes()?), accept) {
-        (Answer::Http(answer), _) => Ok(plain(answer)),
-        (Answer::Reject(rejection), Some(accept)) => Ok(reject(handshake, &mut request, &accept, &rejection)),
+    let random = connect::random_bytes().map_err(unknown)?;
+    match (dialect.request(&config.dialects.settings, &head, &random), accept) {
+        (Answer::Http(answer), accept) => {
+            if accept.is_some() {
+                metrics::refused_status(answer.status);
+                handshake.log_refusal(peer, &answer.body, || None);
+            }
+            Ok(plain(answer))
+        }
+        (Answer::Reject(rejection), Some(accept)) => {
+            handshake.log_refusal(peer, &rejection.frame, || None);
+            Ok(reject(handshake, &mut request, &accept, &rejection))
+        }
         (Answer::Upgrade(opening), Some(accept)) => {
             upgrade_to(handshake, peer, dialect, *opening, request, &accept).await
         }
@@ -99,10 +115,11 @@ async fn upgrade_to(
     opening: Opening,
     mut request: Request<Incoming>,
     accept: &Accept,
-) -> Result<Response<Body>, Refusal> {
+) -> Result<Response<Body>, RefusedClient> {
     let Opening { client_id, credential, lifetime, token, subject, if_taken, translator } = opening;
     let started = Instant::now();
-    let newcomer = connect::newcomer(client_id, false, peer, request.headers())?;
+    let known = |refused| (refused, Some(client_id.clone()));
+    let newcomer = connect::newcomer(client_id.clone(), false, peer, request.headers()).map_err(known)?;
     let token = bearer(request.headers()).or(token);
     let credential = credential.map(Credential);
     let client = DialectClient { dialect, translator, credential, lifetime };
@@ -114,9 +131,10 @@ async fn upgrade_to(
         }
         Err(Refusal { status: 409, .. }) if let Some(rejection) = if_taken => {
             metrics::refused_status(409);
+            handshake.log_refusal(peer, "another client has the id", || Some(client_id));
             Ok(reject(handshake, &mut request, accept, &rejection))
         }
-        Err(refusal) => Err(refusal),
+        Err(refusal) => Err(known(refusal)),
     }
 }
 

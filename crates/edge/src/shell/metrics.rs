@@ -4,7 +4,6 @@
 use std::time::SystemTime;
 
 use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Publish, label, metrics};
-use signaling_server::http::BadHead;
 use signaling_server::metrics::{Direction, Reload};
 
 use super::EdgeConfig;
@@ -177,15 +176,6 @@ pub(super) fn refused_status(status: u16) {
         431 => RefusalReason::TooLarge,
         503 => RefusalReason::Unavailable,
         _ => RefusalReason::Other,
-    });
-}
-
-/// Counts a request whose head was not read.
-pub(super) fn refused_head(bad: BadHead) {
-    refused(match bad {
-        BadHead::Late => RefusalReason::Timeout,
-        BadHead::TooLarge => RefusalReason::TooLarge,
-        BadHead::Malformed => RefusalReason::BadRequest,
     });
 }
 

@@ -30,6 +30,7 @@ mod links;
 pub mod metrics;
 mod query;
 mod reading;
+mod refusal_log;
 mod sockets;
 mod state;
 mod tls;
@@ -46,9 +47,10 @@ use axum::extract::ConnectInfo;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
+use signaling_protocol::ClientId;
 use signaling_server::clock::{ticks, until};
 use signaling_server::coalescer::Coalescer;
-use signaling_server::http::{HttpLimits, from_router, serve_connection};
+use signaling_server::http::{BadHead, HttpLimits, from_router, serve_connection};
 use signaling_server::telemetry::publish_on_scrape;
 use signaling_server::trunk::OutboundTrunk;
 use signaling_server::{FlushSignal, Listener};
@@ -331,6 +333,19 @@ struct Handshake {
     last_frames: RefCell<Option<(OnUpgrade, Vec<u8>)>>,
 }
 
+impl Handshake {
+    /// Counts a refused connection of this address, and logs it.
+    fn refused(&self, peer: SocketAddr, reason: RefusalReason, why: &str) {
+        metrics::refused(reason);
+        self.log_refusal(peer, why, || None);
+    }
+
+    /// Logs the refusal of a connect, see [`RefusalLog`](refusal_log::RefusalLog).
+    fn log_refusal(&self, peer: SocketAddr, why: &str, client: impl FnOnce() -> Option<ClientId>) {
+        self.edge.with_state(|state| state.refusals.record(Instant::now(), peer.ip(), why, client));
+    }
+}
+
 impl Drop for Handshake {
     fn drop(&mut self) {
         self.edge.with_state(|state| state.handshakes.remove(self.key));
@@ -341,17 +356,15 @@ async fn serve_handshake(handshake: Handshake, mut stream: TcpStream, peer: Sock
     let config = Rc::clone(&handshake.edge.config);
     let peer = match timeout(config.http.head_timeout, config.addresses.of_connection(&mut stream, peer)).await {
         Ok(Ok(peer)) => peer,
-        Ok(Err(error)) => {
-            debug!(%peer, %error, "connection refused");
-            return metrics::refused(RefusalReason::ProxyHeader);
-        }
+        Ok(Err(error)) => return handshake.refused(peer, RefusalReason::ProxyHeader, &error.to_string()),
         Err(_) => return metrics::refused(RefusalReason::Timeout),
     };
     let set_address = |state: &mut State| state.set_handshake_address(handshake.key, peer.ip());
     if !config.addresses.is_shared(peer.ip())
         && let Some(evicted) = handshake.edge.with_state(set_address)
     {
-        metrics::refused(RefusalReason::Address);
+        let why = "the address has its maximum of connections, the oldest that is no client was closed";
+        handshake.refused(peer, RefusalReason::Address, why);
         evicted.abort();
     }
     let service = |request| answer(&handshake, peer, pages.clone(), request);
@@ -366,8 +379,12 @@ async fn serve_handshake(handshake: Handshake, mut stream: TcpStream, peer: Sock
             Err(_) => return metrics::refused(RefusalReason::Timeout),
         },
     };
-    if let Some(bad) = bad {
-        metrics::refused_head(bad);
+    match bad {
+        None => {}
+        // Browsers open spare connections and send nothing.
+        Some(BadHead::Late) => metrics::refused(RefusalReason::Timeout),
+        Some(BadHead::TooLarge) => handshake.refused(peer, RefusalReason::TooLarge, "the request's head is too large"),
+        Some(BadHead::Malformed) => handshake.refused(peer, RefusalReason::BadRequest, "the bytes are no HTTP request"),
     }
     // A client that is refused by an upgrade gets a close frame.
     if let Some((upgrade, frames)) = handshake.last_frames.take()

@@ -28,6 +28,7 @@ use super::handshakes::{HandshakeKey, Handshakes};
 use super::links::{LinkContext, Links};
 use super::metrics::{self, CloseLabel, METRICS, ViolationLabel};
 use super::reading::Socket;
+use super::refusal_log::RefusalLog;
 use super::sockets::{Sockets, token_of};
 use super::{Backend, EdgeConfig, closing, dialect_metrics};
 use signaling_core::edge::{ClientKey, DialectClient, EdgeCore, Effect, LinkKey, Newcomer, Refusal};
@@ -63,6 +64,7 @@ pub(super) struct State {
     pub(super) flush_is_scheduled: bool,
     pub(super) admission: Rc<RefCell<Admission>>,
     pub(super) handshakes: Handshakes,
+    pub(super) refusals: RefusalLog,
     ws_limits: Limits,
     pub(super) config: Rc<EdgeConfig>,
     /// `true` while new clients are refused.
@@ -106,6 +108,7 @@ impl State {
             flush_is_scheduled: false,
             admission: Rc::new(RefCell::new(Admission::new(config.admission, now))),
             handshakes: Handshakes::new(config.handshakes),
+            refusals: RefusalLog::new(now),
             ws_limits: Limits { max_message_bytes, ..Limits::default() },
             draining: false,
             pauses: PauseDetector::new(since_boot()),
