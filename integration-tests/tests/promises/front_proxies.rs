@@ -4,13 +4,17 @@
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use signaling_devmesh::{Service, hold_port};
 use signaling_integration_tests::{
-    Head, Peer, TestMesh, admin, ask_on, becomes, connect_from, eventually, host, metric, program, repository, talk,
+    Head, Peer, TestMesh, admin, ask_on, becomes, connect_from, ends, eventually, host, metric, program, repository,
+    talk,
 };
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 const CLIENTS: usize = 8;
@@ -20,49 +24,83 @@ const MAX_PER_ADDRESS: usize = 20;
 #[tokio::test]
 async fn nginx_chooses_the_balancer_with_the_fewest_clients() {
     let Some(nginx) = program(&["nginx"], "nginx") else { return };
-    serves(|mesh, listen, dir| {
-        let inner = configuration("nginx.conf", mesh, listen);
+    let dir = serves(|mesh, listen, dir| {
         let here = dir.path().display();
+        let inner = configuration("nginx.conf", mesh, listen).replace("/var/log/nginx", &here.to_string());
         let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|path| format!("{path}_temp_path {here}/{path};\n"))
             .concat();
         let config = format!(
             "daemon off;\nmaster_process off;\npid {here}/pid;\nerror_log {here}/errors;\nevents {{}}\n\
-             http {{\naccess_log off;\n{paths}{inner}}}\n"
+             http {{\n{paths}{inner}}}\n"
         );
         let file = dir.path().join("nginx.conf");
         std::fs::write(&file, config).unwrap();
         (vec![nginx.into(), "-e".into(), dir.path().join("errors").into(), "-c".into(), file.into()], "-t")
     })
     .await;
+    let log = std::fs::read_to_string(dir.path().join("signaling.log")).unwrap();
+    assert!(log.lines().any(|line| line.contains(" GET 101 ")), "{log}");
+    assert!(!log.contains("/v1") && !log.contains("client_id"), "{log}");
 }
 
 #[tokio::test]
 async fn haproxy_chooses_the_balancer_with_the_fewest_clients() {
     let Some(haproxy) = program(&["haproxy"], "haproxy") else { return };
-    serves(|mesh, listen, dir| {
-        let file = dir.path().join("haproxy.cfg");
-        std::fs::write(&file, configuration("haproxy.cfg", mesh, listen)).unwrap();
-        (vec![haproxy.into(), "-f".into(), file.into()], "-c")
-    })
-    .await;
+    serves(|mesh, listen, dir| haproxy_line(haproxy, mesh, listen, dir)).await;
 }
 
-/// Checks a proxy before a mesh. `front` returns its command line, and the flag by which it checks
-/// its configuration.
-async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> (Vec<OsString>, &'static str)) {
+fn haproxy_line(haproxy: PathBuf, mesh: &TestMesh, listen: u16, dir: &TempDir) -> (Vec<OsString>, &'static str) {
+    let file = dir.path().join("haproxy.cfg");
+    std::fs::write(&file, configuration("haproxy.cfg", mesh, listen)).unwrap();
+    (vec![haproxy.into(), "-f".into(), file.into()], "-c")
+}
+
+#[tokio::test]
+async fn haproxy_closes_a_request_that_stays_incomplete() {
+    let Some(haproxy) = program(&["haproxy"], "haproxy") else { return };
+    let mesh = TestMesh::with_servers((1, 2), &[], &[]).await;
+    let front = Front::start(&mesh, |mesh, listen, dir| haproxy_line(haproxy, mesh, listen, dir)).await;
+    let mut stream = TcpStream::connect(("127.0.0.1", front.listen)).await.unwrap();
+    stream.write_all(b"GET /v1/connect?client_id=slow HTTP/1.1\r\nHost: a\r\n").await.unwrap();
+    assert!(ends(&mut stream, Duration::from_secs(10)).await);
+}
+
+/// A running proxy.
+struct Front {
+    listen: u16,
+    dir: TempDir,
+    _service: Service,
+}
+
+impl Front {
+    /// Starts a proxy before a mesh. `line` returns its command line, and the flag by which it
+    /// checks its configuration.
+    async fn start(
+        mesh: &TestMesh,
+        line: impl FnOnce(&TestMesh, u16, &TempDir) -> (Vec<OsString>, &'static str),
+    ) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // Else a server of another test could take the port before the proxy listens.
+        let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let listen = port.local_addr().unwrap().port();
+        let (line, check) = line(mesh, listen, &dir);
+        let run = Command::new(&line[0]).args(&line[1..]).arg(check).output().unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        let listens =
+            eventually("the proxy to listen", async || TcpStream::connect(("127.0.0.1", listen)).await.is_ok());
+        let (service, ()) = Service::start(&line, &dir.path().join("log"), listens).await.unwrap();
+        Self { listen, dir, _service: service }
+    }
+}
+
+/// Checks a proxy before a mesh, as [`Front::start`] starts it. Returns its directory.
+async fn serves(line: impl FnOnce(&TestMesh, u16, &TempDir) -> (Vec<OsString>, &'static str)) -> TempDir {
     let limit = format!("--max-per-address={MAX_PER_ADDRESS}");
     let flags = ["--client-address=x-forwarded-for:127.0.0.1/32", "--drain-ms=200", &limit];
     let mesh = TestMesh::with_servers((3, 2), &[], &flags).await;
-    let dir = tempfile::tempdir().unwrap();
-    // Else a server of another test could take the port before the proxy listens.
-    let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-    let listen = port.local_addr().unwrap().port();
-    let (line, check) = front(&mesh, listen, &dir);
-    let run = Command::new(&line[0]).args(&line[1..]).arg(check).output().unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let listens = eventually("the proxy to listen", async || TcpStream::connect(("127.0.0.1", listen)).await.is_ok());
-    let _front = Service::start(&line, &dir.path().join("log"), listens).await.unwrap();
+    let front = Front::start(&mesh, line).await;
+    let listen = front.listen;
     let url = format!("ws://127.0.0.1:{listen}");
     let balancers = mesh.state().balancers;
 
@@ -95,6 +133,7 @@ async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> (Vec<OsString>, 
     becomes(&balancers[0].internal, "signaling_client_sockets", CLIENTS).await;
 
     forged_addresses_do_not_count(listen).await;
+    front.dir
 }
 
 /// Connections of one address reach the limit although each claims another address.
