@@ -64,7 +64,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check package test test-scripts test-matchbox conformance fuzz simulate bench clean
+.PHONY: fmt check advisories package test test-scripts test-matchbox conformance fuzz simulate bench clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -73,6 +73,9 @@ check: deps-check ## Check formatting, lints, documentation, licences and bans, 
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --lib --examples
 	.ci/together '$(MAKE) package' .ci/lint
+
+advisories: ## Check dependencies for published advisories; downloads their database, so make check does not
+	"$$(.ci/tool cargo-deny)" --log-level error check advisories
 
 package: deps-package ## Build the packages of both SDKs in target/package, and check their files
 	@if command -v npm >/dev/null; then .ci/package; \
