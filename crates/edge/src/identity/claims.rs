@@ -1,6 +1,6 @@
 //! Claims of a token about its client's rights, converted into the grant for nodes. For `tokens`.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use signaling_protocol::ids::MAX_NAME;
 use signaling_wire::grant::{Grant, MAX_PATTERNS, MAX_SUBJECT, RoomPattern, SignalScope};
@@ -8,14 +8,18 @@ use signaling_wire::grant::{Grant, MAX_PATTERNS, MAX_SUBJECT, RoomPattern, Signa
 use super::TokenRefusal;
 use signaling_core::rate_class::RateClass;
 
-/// The claims that are read, each `None` if absent. `exp` and `iat` are in seconds since 1970.
+/// The claims that are read, each `None` if absent. `exp` and `iat` are in seconds since 1970. A
+/// claim of rights that is `null` is present: it must not grant what an absent claim does.
 #[derive(Deserialize)]
 pub(super) struct Claims {
     pub(super) sub: Option<String>,
     pub(super) exp: Option<f64>,
     pub(super) iat: Option<f64>,
+    #[serde(default, deserialize_with = "present")]
     rooms: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
     signal: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
     rate_class: Option<Value>,
 }
 
@@ -24,7 +28,16 @@ pub(super) struct Claims {
 #[serde(untagged)]
 enum RoomClaim {
     Pattern(String),
-    WithCapacity { room: String, capacity: Option<u32> },
+    WithCapacity {
+        room: String,
+        #[serde(default, deserialize_with = "present")]
+        capacity: Option<u32>,
+    },
+}
+
+/// Reads a value of which `null` is not the absence.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(value: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(value).map(Some)
 }
 
 const ROOMS: TokenRefusal = TokenRefusal::Claim(
@@ -34,8 +47,8 @@ const SIGNAL: TokenRefusal = TokenRefusal::Claim("`signal` must be \"any\" or \"
 const RATE_CLASS: TokenRefusal = TokenRefusal::Claim("`rate_class` must be a name of A-Z a-z 0-9 . _ ~ : @ -");
 
 impl Claims {
-    /// Converts `rooms`, `signal` and `sub` into the grant for nodes; absent or `null` claims into
-    /// `None`. It lacks the rate of new rooms.
+    /// Converts `rooms`, `signal` and `sub` into the grant for nodes; absent claims into `None`. It
+    /// lacks the rate of new rooms.
     ///
     /// # Errors
     /// [`TokenRefusal::Claim`] if `rooms` or `signal` has an invalid value.
@@ -92,7 +105,7 @@ mod tests {
         let signal = Some(SignalScope::Room);
         assert_eq!(claims.grant().unwrap(), Grant { rooms: Some(rooms), signal, ..Grant::default() });
         assert_eq!(claims.rate_class().unwrap(), Some(RateClass::new("bots").unwrap()));
-        let none: Claims = serde_json::from_value(json!({ "rooms": null })).unwrap();
+        let none = self::claims(json!({}));
         assert_eq!((none.grant().unwrap(), none.rate_class().unwrap()), (Grant::default(), None));
     }
 
@@ -106,18 +119,21 @@ mod tests {
     #[test]
     fn invalid_claim_is_refused() {
         for claim in [
+            json!({ "rooms": null }),
             json!({ "rooms": "team-*" }),
             json!({ "rooms": [7] }),
             json!({ "rooms": [""] }),
             json!({ "rooms": [{ "room": "x", "capacity": -1 }] }),
+            json!({ "rooms": [{ "room": "x", "capacity": null }] }),
             json!({ "rooms": vec!["x"; 257] }),
             json!({ "rooms": ["x".repeat(129)] }),
             json!({ "signal": "nobody" }),
             json!({ "signal": true }),
+            json!({ "signal": null }),
         ] {
             assert!(matches!(claims(claim.clone()).grant(), Err(TokenRefusal::Claim(_))), "{claim}");
         }
-        for class in [json!(7), json!(""), json!("a b")] {
+        for class in [json!(7), json!(""), json!("a b"), json!(null)] {
             assert_eq!(claims(json!({ "rate_class": class })).rate_class(), Err(RATE_CLASS));
         }
     }

@@ -49,6 +49,9 @@ pub enum KeyError {
     /// The modulus of the RSA key in PEM has this number of bytes, not 256 to 1,024.
     #[error("must hold an RSA key with a modulus of 256 to 1,024 bytes (2,048 to 8,192 bits), has {0}")]
     ModulusLength(usize),
+    /// The HS256 file begins as PEM: a public key or a certificate is no secret.
+    #[error("begins with -----BEGIN, so it is no secret of HS256: give a secret, or the algorithm of the key")]
+    PemSecret,
     /// The HS256 secret has this number of bytes without the white space around it, fewer than 32.
     #[error("must hold a secret of at least {MIN_SECRET} bytes, has {0}")]
     ShortSecret(usize),
@@ -69,6 +72,8 @@ impl Keys {
             return Self::of_set(algorithm, content);
         }
         let key = match algorithm {
+            // Holders of a public key could sign tokens with it.
+            Algorithm::HS256 if text.starts_with(b"-----BEGIN") => return Err(KeyError::PemSecret),
             Algorithm::HS256 if text.len() < MIN_SECRET => return Err(KeyError::ShortSecret(text.len())),
             Algorithm::HS256 => DecodingKey::from_secret(text),
             _ => public_key(algorithm, text)?,
@@ -207,6 +212,8 @@ mod tests {
             (ES256, ED25519_KEY, "another kind than ES256"),
             (RS256, ED25519_KEY, "another kind than RS256"),
             (HS256, r#"{"keys":"a secret that stands in the wrong place"}"#, "not a JWK set: error in line 1"),
+            (HS256, ED25519_KEY, "begins with -----BEGIN"),
+            (HS256, "\n -----BEGIN PRIVATE KEY-----", "begins with -----BEGIN"),
             (HS256, "\n\n{\"keys\":1}", "not a JWK set: error in line 3"),
             (HS256, r#"{"keys":[{"kty":"oct","k":"c2hvcnQ"}]}"#, "no key for HS256"),
             (EdDSA, r#"{"keys":[]}"#, "no key for EdDSA"),
