@@ -7,10 +7,12 @@ const LISTED: &str = "https://app.example";
 
 #[tokio::test]
 async fn page_may_connect_when_its_origin_is_listed() {
-    let mesh = TestMesh::with_balancer_flags(1, &[&format!("--allowed-origins={LISTED},http://localhost:3000")]).await;
+    let apps = "capacitor://localhost,https://*.preview.example";
+    let flag = format!("--allowed-origins={LISTED},http://localhost:3000,{apps}");
+    let mesh = TestMesh::with_balancer_flags(1, &[&flag]).await;
     let internal = mesh.balancer_internal();
     let others = "https://evilapp.example https://app.example.evil.example http://app.example https://app.example:8443 \
-        null";
+        ionic://localhost https://preview.example null";
     for (count, origin) in (1..).zip(others.split(' ')) {
         let head = Head::connect("alice").with("Origin", origin);
         let answer = ask(&mesh.address(), &head).await;
@@ -23,9 +25,11 @@ async fn page_may_connect_when_its_origin_is_listed() {
     }
     let twice = Head::connect("alice").with("Origin", LISTED).with("Origin", LISTED);
     assert_eq!(ask(&mesh.address(), twice).await.status, 403);
-    for head in [Head::connect("alice").with("Origin", LISTED), Head::connect("bob")] {
+    let listed = [LISTED, "capacitor://localhost", "https://pr-7.preview.example"];
+    let of_page = |(id, origin): (&str, &str)| Head::connect(id).with("Origin", origin);
+    for head in ["alice", "carol", "dave"].into_iter().zip(listed).map(of_page).chain([Head::connect("bob")]) {
         let mut socket = RawSocket::open(&mesh.address(), &head).await;
-        assert_eq!(socket.message().await["type"], "welcome", "a listed page, and no browser at all");
+        assert_eq!(socket.message().await["type"], "welcome", "a listed origin, and no browser at all");
     }
 }
 

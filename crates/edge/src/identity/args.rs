@@ -58,8 +58,9 @@ pub struct IdentityArgs {
     #[arg(long, env = "SIGNALING_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
     pub allow_anonymous: bool,
 
-    /// Origins of web pages that browsers may connect from, https://HOST or https://HOST:PORT,
-    /// separated by commas [default: all]
+    /// Origins that browsers and web views may connect from, separated by commas: https://HOST,
+    /// https://HOST:PORT, https://*.HOST for one label, SCHEME://HOST of an app, file:// or null
+    /// [default: all]
     #[arg(long, env = "SIGNALING_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
     pub allowed_origins: Vec<String>,
 }
@@ -69,7 +70,7 @@ pub struct IdentityArgs {
 pub struct IdentityConfig {
     /// Verifier of tokens; `None`: clients need none.
     pub tokens: Option<Rc<Tokens>>,
-    /// Origins of pages that browsers may connect from. The default allows all.
+    /// Origins that browsers and web views may connect from. The default allows all.
     pub origins: Origins,
     key_file: Option<ReloadableFile>,
 }
