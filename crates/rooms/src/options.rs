@@ -27,13 +27,16 @@ pub struct RoomOptions {
     pub capacity: Option<u32>,
     /// `true` if the room admits no client any more once it has been full.
     pub seals: bool,
+    /// `true` if a token admits its client only by a pattern: one for all rooms does not suffice.
+    pub named: bool,
 }
 
 impl RoomOptions {
     /// No messages about members, and open.
-    pub const QUIET: Self = Self { events: RoomEvents::None, open: true, capacity: None, seals: false };
+    pub const QUIET: Self = Self { events: RoomEvents::None, open: true, capacity: None, seals: false, named: false };
     /// Each change at once.
-    pub const PROMPT: Self = Self { events: RoomEvents::Prompt, open: false, capacity: None, seals: false };
+    pub const PROMPT: Self =
+        Self { events: RoomEvents::Prompt, open: false, capacity: None, seals: false, named: false };
 
     /// Returns the options of a room. An unknown code yields the default.
     pub fn of(room: &RoomName) -> Self {
@@ -42,9 +45,9 @@ impl RoomOptions {
             Some("~rx:" | "~gs:") => Self::PROMPT,
             Some("~mb:") => Self::of_matchbox(room.as_str()),
             Some("~ps:") if room.as_str() == "~ps:list" => Self::QUIET,
-            // A streamer's name: the seat of one streamer.
+            // A streamer's name: the seat of one streamer. A viewer's token is no streamer's.
             Some("~ps:") if room.as_str().starts_with("~ps:s:") => {
-                Self { open: true, capacity: Some(1), ..Self::PROMPT }
+                Self { open: true, capacity: Some(1), named: true, ..Self::PROMPT }
             }
             Some("~ps:") => Self::PROMPT,
             _ => Self::default(),
@@ -78,6 +81,6 @@ mod tests {
             assert_eq!(of(name), RoomOptions::PROMPT, "{name}");
         }
         assert_eq!(of("~mb:path:2:id"), RoomOptions { capacity: Some(2), seals: true, ..RoomOptions::PROMPT });
-        assert_eq!(of("~ps:s:a"), RoomOptions { capacity: Some(1), open: true, ..RoomOptions::PROMPT });
+        assert_eq!(of("~ps:s:a"), RoomOptions { capacity: Some(1), open: true, named: true, ..RoomOptions::PROMPT });
     }
 }

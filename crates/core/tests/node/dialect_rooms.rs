@@ -75,6 +75,25 @@ fn topic_is_closed_to_clients_whose_token_does_not_name_it() {
 }
 
 #[test]
+fn seat_of_a_streamer_needs_a_token_that_names_it() {
+    let rooms = |pattern: &str| Some(vec![RoomPattern { pattern: pattern.into(), capacity: None }]);
+    for (rooms, is_admitted) in
+        [(None, false), (rooms("~ps:s:Bar"), false), (rooms("~ps:s:Foo"), true), (rooms("*"), true)]
+    {
+        let mut stage = Stage::new(&["n0"], 0);
+        stage.grants.insert("~ps:a", Grant { rooms: rooms.clone(), ..Grant::default() });
+        stage.attach_all(&[("~ps:a", "n0"), ("~ps:b", "n0")]);
+        let answer = &stage.join("~ps:a", "~ps:s:Foo")[0];
+        assert_eq!((answer.contains("joined"), answer.contains("forbidden")), (is_admitted, !is_admitted), "{rooms:?}");
+        let in_room_of_players = stage.join("~ps:a", "~ps:sub:Foo")[0].contains("joined");
+        assert_eq!(in_room_of_players, rooms.as_ref().is_none_or(|rooms| rooms[0].pattern == "*"), "{rooms:?}");
+        if !is_admitted {
+            assert!(stage.join("~ps:b", "~ps:s:Foo")[0].contains("joined"), "without tokens");
+        }
+    }
+}
+
+#[test]
 fn members_of_a_prompt_room_receive_each_change_at_once() {
     for (room, at_once) in [("~rx:r", 2), ("~other:r", 1)] {
         let mut stage = of_dialects();

@@ -15,6 +15,7 @@ use super::super::mesh_rooms::MeshRooms;
 use super::super::{NodeCore, SessionKey};
 use super::budget::BudgetKind;
 use super::limits::{OverBudget, rate_limited};
+use super::rights::admits;
 use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{MAX_DATA_BYTES, RoomRule, Rooms, messages};
@@ -206,7 +207,7 @@ impl NodeCore {
     /// the client into the room.
     fn check_grant(&self, key: SessionKey, room: &RoomName) -> Result<Option<u32>, Refusal> {
         let grant = self.directory.get(key).and_then(|session| session.grant.as_ref());
-        grant.map_or(Some(None), |grant| grant.admits(room.as_str())).ok_or(NOT_ADMITTED)
+        grant.map_or(Some(None), |grant| admits(grant, room)).ok_or(NOT_ADMITTED)
     }
 
     /// Gives up all seats of a session.

@@ -1,14 +1,21 @@
-//! Rights in rooms: a session leaves the rooms that its client's token does not admit any more.
-//! Tokens change when a client renews its token, or resumes its session with another one.
+//! Rights in rooms, by the client's token. A session leaves the rooms that it does not admit any
+//! more. Tokens change when a client renews its token, or resumes its session with another one.
 
 use signaling_protocol::RoomName;
 use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::server::ServerMessage;
-use signaling_rooms::{Op, Requester};
+use signaling_rooms::{Op, Requester, RoomOptions};
 use signaling_wire::SessionId;
+use signaling_wire::grant::Grant;
 
 use super::super::NodeCore;
 use super::task::{Purpose, RoomTask, Urgency};
+
+/// Returns [`Grant::admits`]. `None` also if the room's option requires a pattern and the grant is
+/// for all rooms.
+pub(super) fn admits(grant: &Grant, room: &RoomName) -> Option<Option<u32>> {
+    if grant.rooms.is_none() && RoomOptions::of(room).named { None } else { grant.admits(room.as_str()) }
+}
 
 impl NodeCore {
     /// Has a session leave each room that the grant of its present socket does not admit. The
@@ -21,7 +28,7 @@ impl NodeCore {
             .seats
             .iter()
             .map(|(room, _)| room)
-            .filter(|room| grant.admits(room.as_str()).is_none())
+            .filter(|room| admits(&grant, room).is_none())
             .cloned()
             .collect();
         if forbidden.is_empty() {
