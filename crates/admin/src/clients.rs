@@ -65,10 +65,14 @@ pub enum ClientState {
     Lingering,
 }
 
-/// `POST /admin/clients/CLIENT/kick`.
+/// `POST /admin/clients/CLIENT/kick`. `CLIENT` is a client id or the `sub` of tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kicked {
     pub client_id: String,
+    /// `sub` of the client's token, which is kicked too. `None`: the client has no token, or its id
+    /// is its `sub`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
     /// `true` if the client had a session, with a socket or lingering. A balancer, or a node with
     /// `here=true`, counts only its own sessions.
     pub was_here: bool,
@@ -87,6 +91,7 @@ pub struct Kicks {
 /// A kicked client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kick {
+    /// Id of the client, or `sub` of tokens: at most 255 characters.
     pub client_id: String,
     /// Time of the kick, in seconds since 1970.
     pub at: u64,

@@ -8,8 +8,8 @@ use axum::{Json, Router};
 use signaling_admin::clients::Kicked;
 use signaling_admin::servers::{Flow, Nodes, Server, Totals};
 use signaling_core::View;
+use signaling_core::edge::KickName;
 use signaling_edge::shell::Edge;
-use signaling_protocol::ClientId;
 use signaling_server::admin::handlers::{document, view_name};
 use signaling_server::http::Refused;
 use signaling_server::local_calls::LocalCaller;
@@ -90,7 +90,8 @@ async fn nodes(State(api): State<OperatorApi>) -> Result<Json<Nodes>, Refused> {
 }
 
 async fn kick(State(api): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Kicked>, Refused> {
-    let (client, client_id) = (ClientId::new(&name)?, name);
-    let was_here = api.floor.ask(move |floor| floor.edge.kick(&client)).await?;
-    Ok(Json(Kicked { client_id, was_here, missing: Vec::new() }))
+    let kicked = KickName::new(&name);
+    let (was_here, subject) = api.floor.ask(move |floor| floor.edge.kick(&kicked)).await?;
+    let subject = subject.map(|subject| subject.as_str().to_owned());
+    Ok(Json(Kicked { client_id: name, subject, was_here, missing: Vec::new() }))
 }

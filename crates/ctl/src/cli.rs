@@ -82,7 +82,7 @@ pub(crate) enum Command {
     },
     /// Close a client's session and reject its older tokens
     Kick {
-        /// client_id
+        /// client_id, a name that `clients` lists, or `sub` of tokens
         id: String,
     },
     /// Take a server out of service: its clients move elsewhere, its process stays

@@ -178,7 +178,10 @@ fn holds(room: &Room) -> String {
 }
 
 pub(crate) fn kicked(kicked: &Kicked) -> String {
-    format!("{} {}\n", kicked.client_id, if kicked.was_here { "was kicked" } else { "was not connected" })
+    let subject =
+        kicked.subject.as_ref().map(|subject| format!(", with all clients whose token has the sub {subject}"));
+    let what = if kicked.was_here { "was kicked" } else { "was not connected" };
+    format!("{} {what}{}\n", kicked.client_id, subject.unwrap_or_default())
 }
 
 /// `node`: name of the drained or undrained node; `None` for the asked server.

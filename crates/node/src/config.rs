@@ -14,6 +14,7 @@ use signaling_server::{Common, CommonArgs, ConfigError, ReloadableFile};
 use signaling_wire::grant::SignalScope;
 
 use crate::ice_args::{IceArgs, IceConfig};
+use crate::kick_file::KickFile;
 use crate::room_store::{RoomConfig, RoomLocation, parse_location};
 use signaling_core::node::Rules;
 
@@ -99,6 +100,10 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub seat_grace_ms: Option<u64>,
 
+    /// Folder of this node alone that keeps kicks over a restart of all servers
+    #[arg(long, env = "SIGNALING_STATE_DIR", value_name = "PATH", help_heading = "Operations")]
+    pub state_dir: Option<PathBuf>,
+
     /// Maximum read delay of a busy node in microseconds (0 to 10,000; 0 disables it), not during
     /// joins. Adds this latency per node and saves about a third of its CPU time
     #[arg(long, env = "SIGNALING_COALESCE_US", value_name = "US", default_value_t = 2_000, help_heading = "Operations",
@@ -155,6 +160,8 @@ pub struct Config {
     pub signal_scope: SignalScope,
     /// ICE servers for clients.
     pub ice: IceConfig,
+    /// Kicks that outlast a restart of all servers; `None`: they do not.
+    pub kicks: Option<KickFile>,
     /// Thresholds of unreadiness by direct clients; `None`: readiness ignores the load.
     pub load_readiness: Option<LoadReadinessArgs>,
     /// Settings of the edge for direct clients.
@@ -219,6 +226,7 @@ impl Args {
                 Scope::Room => SignalScope::Room,
             },
             ice: self.ice.check()?,
+            kicks: self.state_dir.as_deref().map(KickFile::open).transpose()?,
         })
     }
 }

@@ -3,6 +3,7 @@
 //! | module | responsibility |
 //! |---|---|
 //! | [`config`], `ice_args` | flags |
+//! | `kick_file` | kicks that outlast a restart of all servers |
 //! | [`shell`] | I/O around the decisions of `signaling_core::node` |
 //! | [`room_store`] | configures and opens the store of rooms |
 //! | [`run`](run()) | starts all of them on one thread |
@@ -11,6 +12,7 @@
 
 pub mod config;
 mod ice_args;
+mod kick_file;
 pub mod room_store;
 mod run;
 pub mod shell;

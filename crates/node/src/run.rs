@@ -26,8 +26,8 @@ use crate::shell::{self, DirectEdge, Floor, Internal, Node, OperatorApi, PeerQue
 use signaling_core::edge::Reassignments;
 use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
 
-/// Larger than a page of 1,000 clients.
-const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+/// Larger than a page of 1,000 clients, and than 10,000 kicks of 255 characters.
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// Interval at which a draining node checks whether it can stop.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Minimum time that a draining node keeps running, for servers with an older view.
@@ -51,6 +51,9 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let mut core = NodeCore::new(settings(&config)?);
     core.set_ice_servers(config.ice.servers());
     let node = Node::new(core, config.edge.coalescer.clone());
+    if let Some(kicks) = &mut config.kicks {
+        kicks.restore(&node).context("--state-dir: cannot write kicks.json")?;
+    }
     let health = Health::of_node();
     let mut tasks = JoinSet::new();
     info!(
@@ -80,6 +83,9 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         views: discovery.subscribe(),
     };
     tasks.spawn_local(shell::learn_kicks(node.clone(), peers.clone()));
+    if let Some(kicks) = config.kicks.clone() {
+        tasks.spawn_local(kicks.follow(node.clone()));
+    }
     let operators = shell::operators(OperatorApi { floor: caller, peers, health: health.clone() });
     let counted = direct.clone();
     let clients = move || counted.as_ref().map(|direct| direct.edge.clients());

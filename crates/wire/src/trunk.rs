@@ -200,8 +200,8 @@ pub enum ToNode<'a> {
     /// A kick of a client. An edge sends all known kicks on a new trunk, and then each kick that an
     /// operator requests at this edge.
     Kicked {
-        /// Id of the client.
-        client_id: &'a str,
+        /// Id of the client, or subject of tokens.
+        name: &'a str,
         /// Time in seconds since 1970. Tokens issued up to then are rejected.
         at: u64,
     },
@@ -309,8 +309,8 @@ pub enum ToEdge<'a> {
     /// A kick of a client. A node sends all known kicks on a new trunk, and then each new one
     /// except to the edge that reported it.
     Kicked {
-        /// Id of the client.
-        client_id: &'a str,
+        /// Id of the client, or subject of tokens.
+        name: &'a str,
         /// Time in seconds since 1970. Tokens issued up to then are rejected.
         at: u64,
         /// `true` if an operator kicks the client at this node now. Otherwise only sockets whose

@@ -1,6 +1,7 @@
 //! With tokens required, no client gets another client's id, and none stays connected after its
 //! token expires.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -243,6 +244,65 @@ async fn kick_outlasts_restarts_of_all_servers() {
     let later = signer.token(&claims_with("mallory", &json!({ "iat": now() + 2 })));
     let head = Head::connect("mallory").bearer(&later);
     assert_eq!(RawSocket::open(&mesh.address(), &head).await.message().await["type"], "welcome");
+}
+
+#[tokio::test]
+async fn kept_kick_outlasts_a_restart_of_all_servers_at_once() {
+    let signer = Signer::hs256();
+    let mut folder = PathBuf::new();
+    let mesh = TestMesh::with_options(|options| {
+        (options.nodes, options.balancers) = (1, 1);
+        ask_for_tokens(options, &signer);
+        folder.clone_from(&options.dir);
+        options.node_args.push(format!("--state-dir={}", folder.display()));
+    })
+    .await;
+    let head = Head::connect("mallory").bearer(&signer.token(&claims("mallory")));
+    admin(&mesh.node_internal(0), "POST", "clients/mallory/kick").await;
+    let is_kept = async || std::fs::read_to_string(folder.join("kicks.json")).unwrap().contains("mallory");
+    eventually("the kick to be kept", is_kept).await;
+    for server in ["balancer-0", "node-0"] {
+        mesh.kill(server).await.unwrap();
+    }
+    for server in ["node-0", "balancer-0"] {
+        mesh.restart(server).await.unwrap();
+    }
+    for Server { id, url, internal, .. } in mesh.state().servers() {
+        becomes(internal, "signaling_kicks_remembered", 1).await;
+        assert_eq!(ask(url, &head).await.error_code(), "bad_token", "{id}");
+    }
+}
+
+#[tokio::test]
+async fn kick_of_a_dialects_client_refuses_its_token() {
+    let signer = Signer::hs256();
+    let mesh = TestMesh::with_options(|options| {
+        (options.nodes, options.balancers) = (2, 1);
+        ask_for_tokens(options, &signer);
+        options.node_args.push("--dialects=y-webrtc".to_owned());
+        options.balancer_args.push("--dialects=y-webrtc".to_owned());
+    })
+    .await;
+    let state = mesh.state();
+    let escaped = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let long = "x".repeat(200);
+    for subject in ["mallory", "auth0|5f7c", "älice", "CN=Eve/../\u{1b}[2J", &long] {
+        for (server, by_name) in state.servers().flat_map(|server| [(server, true), (server, false)]) {
+            let subject = format!("{subject}{}{by_name}", server.id);
+            let head = Head::upgrade(&format!("/y-webrtc?token={}", signer.token(&claims(&subject))));
+            let mut socket = RawSocket::open(&server.url, &head).await;
+            let listed = admin(&mesh.node_internal(1), "GET", "clients").await;
+            let name = if by_name { listed["clients"][0]["client_id"].as_str().unwrap() } else { &subject };
+            let path = format!("clients/{}/kick", escaped(name));
+            let kicked = admin(&mesh.node_internal(0), "POST", &path).await;
+            assert_eq!(kicked["missing"], Value::Null, "{kicked}");
+            assert_eq!(socket.closed().await.0, 4411, "{subject}");
+            for Server { id, url, .. } in state.servers() {
+                let is_refused = async || ask(url, &head).await.status == 401;
+                eventually(&format!("{id} to refuse {subject}"), is_refused).await;
+            }
+        }
+    }
 }
 
 #[tokio::test]

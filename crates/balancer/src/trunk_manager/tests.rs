@@ -4,8 +4,8 @@ use axum::Router;
 use clap::Parser as _;
 use http::HeaderValue;
 use http::header::SEC_WEBSOCKET_PROTOCOL;
+use signaling_core::edge::KickName;
 use signaling_discovery::Source;
-use signaling_protocol::ClientId;
 use signaling_server::{Health, Listener, clock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
@@ -36,7 +36,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 
 /// Sends frames to a node that does not read, until its kernel accepts no more.
 async fn block(edge: &Edge, link: LinkKey) {
-    let id = ClientId::new(&"c".repeat(64)).unwrap();
+    let id = KickName::new(&"c".repeat(64));
     while edge.is_link_idle(link) {
         edge.with_core(|core| (0..20_000).for_each(|_| core.spread_kick(&id, 1)));
         sleep(Duration::from_millis(50)).await;

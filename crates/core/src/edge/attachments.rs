@@ -45,8 +45,8 @@ impl EdgeCore {
     /// Adds a link that is up, and queues all known kicks for its node. Returns its key.
     pub fn link_up(&mut self) -> LinkKey {
         let mut link = Link::default();
-        for (client_id, at) in self.kicks.iter() {
-            link.send(&ToNode::Kicked { client_id: client_id.as_str(), at });
+        for (name, at) in self.kicks.iter() {
+            link.send(&ToNode::Kicked { name: name.as_str(), at });
         }
         self.links.insert(link)
     }

@@ -192,7 +192,7 @@ impl EdgeCore {
         match *frame {
             ToEdge::Draining => *report = Some(NodeReport::Draining),
             ToEdge::Serving => *report = Some(NodeReport::Serving),
-            ToEdge::Kicked { client_id, at, at_once } => self.on_kicked(client_id, at, at_once),
+            ToEdge::Kicked { name, at, at_once } => self.on_kicked(name, at, at_once),
             _ => {}
         }
         let Some(slot) = frame.slot() else { return };

@@ -51,7 +51,7 @@ use crate::rate_class::RateClass;
 pub use self::deduplicator::{DedupBounds, DedupLimits, Deduplicator, DuplicateCheck};
 pub use self::dialects::{DialectClient, DialectCounts};
 pub use self::inputs::NodeReport;
-pub use self::kick_list::KickList;
+pub use self::kick_list::{KickList, KickName};
 pub use self::kicking::Kick;
 pub use self::latency_histogram::LatencyHistogram;
 pub use self::memory::SENDER_BYTES;

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use signaling_protocol::ClientId;
 use signaling_wire::RateDebts;
 
-use super::VerifiedToken;
 use super::rate_limiter::{Exceeded, RateLimits};
 use super::token_bucket::{Rate, TokenBucket};
+use super::{KickName, VerifiedToken};
 
 /// Maximum sets without sessions, about 30 MB of memory.
 const MAX_UNUSED: usize = 100_000;
@@ -125,7 +125,8 @@ impl RateBucketTable {
         token: Option<&VerifiedToken>,
     ) -> Rc<RateBuckets> {
         self.now = Some(now);
-        let owner: Owner = token.and_then(|token| token.subject.as_ref()).unwrap_or(client).as_str().into();
+        let subject = token.and_then(|token| token.subject.as_ref()).map(KickName::as_str);
+        let owner: Owner = subject.unwrap_or(client.as_str()).into();
         let new = || Rc::new(RateBuckets::full(now, Rc::clone(&owner)));
         let buckets = Rc::clone(self.by_owner.entry(Rc::clone(&owner)).or_insert_with(new));
         if let Some(until) = buckets.unused_until.take() {
@@ -192,7 +193,7 @@ mod tests {
     }
 
     fn of_subject(subject: &str) -> VerifiedToken {
-        let subject = Some(id(subject));
+        let subject = Some(KickName::new(subject));
         VerifiedToken { grant: Box::default(), subject, issued: 0, expires: None, rate_class: None }
     }
 

@@ -21,7 +21,7 @@ use super::rate_limiter::Refusals;
 use super::received_tracker::ReceivedTracker;
 use super::retransmit_buffer::{RetransmitBuffer, RetransmitLimits};
 use super::verified_token::{PresentedToken, VerifiedToken};
-use super::{DialectClient, LinkKey, Settings};
+use super::{DialectClient, KickName, LinkKey, Settings};
 
 /// The upgrade request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -177,6 +177,11 @@ impl Session {
     /// Returns `true` if the session can be removed: it has all outcomes, and need not attach.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.phase, SessionPhase::Closed { must_attach: false, .. }) && self.buffer.is_empty()
+    }
+
+    /// Returns the subject of its token. `None`: it has no token, or its id is the subject.
+    pub(super) fn subject(&self) -> Option<&KickName> {
+        self.token.as_ref()?.subject.as_ref()
     }
 
     /// Returns `true` for a reliable client.

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Instant;
 
+use signaling_protocol::ErrorCode;
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::{ClientId, ErrorCode};
 use signaling_wire::trunk::ToNode;
 
-use super::{ClientKey, EdgeCore};
+use super::{ClientKey, EdgeCore, KickName};
 use crate::rate_class::RateClass;
 use crate::ws::encode;
 
@@ -16,8 +16,8 @@ use crate::ws::encode;
 pub struct VerifiedToken {
     /// The encoded [`Grant`](signaling_wire::grant::Grant) for nodes.
     pub grant: Box<[u8]>,
-    /// Its subject, for kicks. `None`: the subject is the client's id, or no valid id.
-    pub subject: Option<ClientId>,
+    /// Its subject, for kicks. `None`: the subject is the client's id.
+    pub subject: Option<KickName>,
     /// Time of issue, in seconds since 1970. 0: the token has none.
     pub issued: u64,
     /// Time at which the socket closes with 4003 unless a newer token came. `None`: never.

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::edge::KickName;
 use signaling_wire::DecodeError;
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{DetachReason, ToEdge, ToNode};
@@ -26,8 +27,8 @@ impl NodeCore {
         if self.is_draining() {
             self.trunks.send(trunk, &ToEdge::Draining);
         }
-        for (client_id, at) in self.kicks.iter() {
-            self.trunks.send(trunk, &ToEdge::Kicked { client_id: client_id.as_str(), at, at_once: false });
+        for (name, at) in self.kicks.iter() {
+            self.trunks.send(trunk, &ToEdge::Kicked { name: name.as_str(), at, at_once: false });
         }
         trunk
     }
@@ -71,7 +72,7 @@ impl NodeCore {
                 ToNode::Detach { slot, cause, debts } => self.detach(now, (trunk, slot), (cause, debts)),
                 ToNode::Release { slot, to } => self.release(now, (trunk, slot), to),
                 ToNode::Alive { slot } => self.alive((trunk, slot)),
-                ToNode::Kicked { client_id, at } => self.on_kick_from_edge(now, trunk, client_id, at),
+                ToNode::Kicked { name, at } => self.learn(now, Some(trunk), &KickName::new(name), at),
             }
         }
         Ok(())

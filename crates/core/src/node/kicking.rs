@@ -3,56 +3,81 @@
 
 use std::time::{Instant, UNIX_EPOCH};
 
-use crate::edge;
-use signaling_protocol::ClientId;
+use crate::edge::{KickList, KickName};
 use signaling_wire::trunk::ToEdge;
 
+use super::session::Session;
 use super::{NodeCore, TrunkKey};
 
+/// Effect of a kick at this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KickedHere {
+    /// `true` if a client with this id, or with this subject, was attached here, or a session with
+    /// this id lingered here.
+    pub was_here: bool,
+    /// Subject of the token of the client with this id, which is kicked too. `None`: the client is
+    /// not attached here, has no token, or its subject is its id.
+    pub subject: Option<KickName>,
+}
+
 impl NodeCore {
-    /// Kicks a client at `at`, the present time in seconds since 1970. The edges of this node close
-    /// its sockets and reject its tokens up to `at`. A lingering session is removed. Returns `true`
-    /// if the client was attached here, or had a lingering session here.
-    pub fn kick(&mut self, client: &ClientId, at: u64) -> bool {
-        self.kicks.add(client, at);
-        let client_id = client.as_str();
-        self.trunks.send_to_all(None, &ToEdge::Kicked { client_id, at, at_once: true });
-        self.directory.lingering.remove(client).is_some() | self.directory.attached(client.as_str()).is_some()
+    /// Kicks a client at `at`, the present time in seconds since 1970, and all clients with the
+    /// subject of its token. The edges of this node close the sockets and reject tokens up to `at`.
+    /// A lingering session is removed.
+    pub fn kick(&mut self, name: &KickName, at: u64) -> KickedHere {
+        let attached = self.directory.holder(name.as_str()).map(|(_, session)| session);
+        let subject = attached.and_then(subject_of).filter(|subject| *subject != name.as_str()).map(KickName::new);
+        for name in std::iter::once(name).chain(&subject) {
+            self.kicks.add(name, at);
+            self.trunks.send_to_all(None, &ToEdge::Kicked { name: name.as_str(), at, at_once: true });
+        }
+        let has_subject = |session: &Session| !session.socket_ended && subject_of(session) == Some(name.as_str());
+        let was_here = self.directory.attached(name.as_str()).is_some()
+            | self.directory.lingering.remove(name.as_str()).is_some()
+            | self.directory.sessions.values().any(has_subject);
+        KickedHere { was_here, subject }
     }
 
     /// Handles a kick that another node reports, at `at` in seconds since 1970. Edges close only
     /// sockets with tokens up to `at`. A lingering session is removed if its socket is not newer.
     /// Ignores a kick that is no later than the client's last one, or than all of a full list.
     /// Ignores a kick more than 60 s in the future.
-    pub fn learn_kick(&mut self, now: Instant, client: &ClientId, at: u64) {
-        self.learn(now, None, client, at);
+    pub fn learn_kick(&mut self, now: Instant, name: &KickName, at: u64) {
+        self.learn(now, None, name, at);
     }
 
-    /// Handles a kick that an edge reports, as [`Self::learn_kick`] does, and does not send it back
-    /// to that edge. Ignores an invalid id.
-    pub(super) fn on_kick_from_edge(&mut self, now: Instant, from: TrunkKey, client_id: &str, at: u64) {
-        if let Ok(client) = ClientId::new(client_id) {
-            self.learn(now, Some(from), &client, at);
-        }
+    /// Adds a kick of an earlier run of this node, also one that this clock has not reached.
+    pub fn restore_kick(&mut self, name: &KickName, at: u64) {
+        self.kicks.add(name, at);
     }
 
     /// Returns the latest kick of each client, oldest first, with its time in seconds since 1970.
-    /// The list has at most [`edge::KickList::MAX_CLIENTS`] clients and forgets the oldest kicks.
-    pub fn kicks(&self) -> impl Iterator<Item = (&ClientId, u64)> {
+    /// The list has at most [`KickList::MAX_CLIENTS`] clients and forgets the oldest kicks.
+    pub fn kicks(&self) -> impl Iterator<Item = (&KickName, u64)> {
         self.kicks.iter()
     }
 
+    /// Returns the number of changes of [`Self::kicks`] since the start.
+    pub fn kick_changes(&self) -> u64 {
+        self.kicks.changes()
+    }
+
     /// Stores a new kick, ends an older lingering session, and forwards the kick to all edges
-    /// except `from`.
-    fn learn(&mut self, now: Instant, from: Option<TrunkKey>, client: &ClientId, at: u64) {
+    /// except `from`, the one that reports it.
+    pub(super) fn learn(&mut self, now: Instant, from: Option<TrunkKey>, name: &KickName, at: u64) {
         let unix_now = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        if at > edge::KickList::latest_believable(unix_now) || !self.kicks.add(client, at) {
+        if at > KickList::latest_believable(unix_now) || !self.kicks.add(name, at) {
             return;
         }
-        if self.directory.lingering.get(client).is_some_and(|known| known.attachment.accepted_at_us / 1_000_000 <= at) {
-            self.directory.lingering.remove(client);
+        let name = name.as_str();
+        if self.directory.lingering.get(name).is_some_and(|known| known.attachment.accepted_at_us / 1_000_000 <= at) {
+            self.directory.lingering.remove(name);
         }
-        let client_id = client.as_str();
-        self.trunks.send_to_all(from, &ToEdge::Kicked { client_id, at, at_once: false });
+        self.trunks.send_to_all(from, &ToEdge::Kicked { name, at, at_once: false });
     }
+}
+
+/// Returns the subject of a client's token. `None`: the client has no token.
+fn subject_of(session: &Session) -> Option<&str> {
+    session.grant.as_ref()?.subject.as_deref()
 }

@@ -86,6 +86,7 @@ use crate::ice::IceServers;
 pub use self::batch::{BatchError, InboundExchange};
 pub use self::directory::UndeliveredSender;
 pub use self::hold::HoldLimits;
+pub use self::kicking::KickedHere;
 pub use self::mesh_rooms::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
 pub use self::report::SessionReport;
 pub use self::rooms::{RoomCounts, RoomFigures, RoomRule, RoomSettings, RoomTask, Urgency};

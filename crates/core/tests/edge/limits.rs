@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use signaling_core::edge::{ClientKey, Effect, Rate, RateLimits, Reading, VerifiedToken};
+use signaling_core::edge::{ClientKey, Effect, KickName, Rate, RateLimits, Reading, VerifiedToken};
 use signaling_core::rate_class::RateClass;
 use signaling_protocol::CloseCode;
 use signaling_wire::trunk::{Slot, ToEdge};
 
-use crate::stage::{Edge, attached, client_id, done, down};
+use crate::stage::{Edge, attached, done, down};
 use crate::tokens::verified;
 
 const RATE: Rate = Rate { per_second: 10, burst: 10 };
@@ -103,7 +103,7 @@ fn client_with_too_many_control_frames_is_closed() {
 #[test]
 fn sockets_of_a_token_subject_share_its_rate() {
     let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
-    let token = VerifiedToken { subject: Some(client_id(7)), ..verified(b"", None) };
+    let token = VerifiedToken { subject: Some(KickName::new("auth0|7")), ..verified(b"", None) };
     for passes in [8, 2, 0] {
         let client = edge.connect(false, Some(token.clone()), None);
         edge.admit(client, "");

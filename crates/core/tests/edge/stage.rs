@@ -131,7 +131,7 @@ impl Edge {
                 ToNode::Detach { slot, cause, .. } => format!("detach {slot} {cause:?}"),
                 ToNode::Release { slot, .. } => format!("release {slot}"),
                 ToNode::Alive { slot } => format!("alive {slot}"),
-                ToNode::Kicked { client_id, at } => format!("kicked {client_id} {at}"),
+                ToNode::Kicked { name, at } => format!("kicked {name} {at}"),
             });
         }
         said

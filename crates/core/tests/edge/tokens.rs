@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_core::edge::{ClientKey, Effect, Kick, PresentedToken, VerifiedToken};
+use signaling_core::edge::{ClientKey, Effect, Kick, KickName, PresentedToken, VerifiedToken};
 use signaling_protocol::CloseCode;
 use signaling_wire::trunk::{ToEdge, ToNode};
 
@@ -13,6 +13,10 @@ const ISSUED: u64 = 1_000;
 
 pub(crate) fn verified(grant: &[u8], expires: Option<Instant>) -> VerifiedToken {
     VerifiedToken { grant: grant.into(), subject: None, issued: ISSUED, expires, rate_class: None }
+}
+
+fn kicked_id(number: u32) -> KickName {
+    KickName::new(client_id(number).as_str())
 }
 
 /// Creates an edge with an open socket of client 0. `token`: the grant and the lifetime of its
@@ -90,8 +94,8 @@ fn attach_has_no_grant_when_tokens_are_not_required() {
 fn kicked_session_ends_for_good() {
     let (mut edge, _) = open(Some((b"old", None)));
     edge.said(edge.link);
-    assert!(!edge.core.kick(&client_id(1), ISSUED - 1, true));
-    assert!(edge.core.kick(&client_id(0), ISSUED - 1, true));
+    assert!(!edge.core.kick(&kicked_id(1), ISSUED - 1, true));
+    assert!(edge.core.kick(&kicked_id(0), ISSUED - 1, true));
     assert!(matches!(effects(&mut edge)[..], [Effect::Close(_, CloseCode::KICKED, _)]));
     assert_eq!(edge.said(edge.link), ["detach 0 Left"]);
 }
@@ -99,11 +103,19 @@ fn kicked_session_ends_for_good() {
 #[test]
 fn kick_ends_all_sessions_of_a_subject() {
     let mut edge = Edge::with(|_| {});
-    let token = VerifiedToken { subject: Some(client_id(7)), ..verified(b"", None) };
+    let token = VerifiedToken { subject: Some(KickName::new("auth0|7")), ..verified(b"", None) };
     let client = edge.connect(false, Some(token.clone()), None);
     edge.admit(client, "");
     edge.core.socket_opened(edge.now, client);
-    assert!(edge.core.kick(&client_id(7), ISSUED, true));
+    assert_eq!(edge.core.subject_of(&kicked_id(0)), token.subject);
+    let mut other = Edge::with(|_| {});
+    let named = other.connect(false, Some(token.clone()), None);
+    other.admit(named, "");
+    other.said(other.link);
+    assert!(other.core.kick(&kicked_id(0), ISSUED, true), "a kick by its id is one of its subject");
+    assert_eq!(other.said(other.link), [format!("kicked auth0|7 {ISSUED}")]);
+    assert!(other.core.is_kicked(&client_id(1), &token));
+    assert!(edge.core.kick(&KickName::new("auth0|7"), ISSUED, true));
     assert_eq!(edge.closed(), Some(CloseCode::KICKED));
     assert!(edge.core.is_kicked(&client_id(0), &token));
     assert!(!edge.core.is_kicked(&client_id(0), &verified(b"", None)));
@@ -113,28 +125,29 @@ fn kick_ends_all_sessions_of_a_subject() {
 fn kick_by_a_node_reaches_a_client_of_another_node() {
     let (mut edge, _) = open(None);
     let other = edge.core.link_up();
-    let kicked = |client_id, at, at_once| ToEdge::Kicked { client_id, at, at_once };
-    let frames = [kicked("client-0", 9, true), kicked("no client", 9, true), kicked("client-0", 7, false)];
+    let kicked = |name, at, at_once| ToEdge::Kicked { name, at, at_once };
+    let frames = [kicked("client-0", 9, true), kicked("a subject", 9, true), kicked("client-0", 7, false)];
     edge.hear(other, &frames);
-    let kick = |at, at_once| Effect::Kick(Kick { client_id: client_id(0), at, at_once });
-    assert_eq!(effects(&mut edge), [kick(9, true), kick(7, false)]);
+    let kick = |name, at, at_once| Effect::Kick(Kick { name: KickName::new(name), at, at_once });
+    let kicks = [kick("client-0", 9, true), kick("a subject", 9, true), kick("client-0", 7, false)];
+    assert_eq!(effects(&mut edge), kicks);
 }
 
 #[test]
 fn client_with_a_newer_token_survives_a_kick_from_elsewhere() {
     let (mut edge, _) = open(Some((b"grant", None)));
-    assert!(!edge.core.kick(&client_id(0), ISSUED - 1, false));
+    assert!(!edge.core.kick(&kicked_id(0), ISSUED - 1, false));
     assert!(!edge.core.is_kicked(&client_id(0), &verified(b"", None)));
-    assert!(edge.core.kick(&client_id(0), ISSUED, false), "its token may be from before");
+    assert!(edge.core.kick(&kicked_id(0), ISSUED, false), "its token may be from before");
     assert!(edge.core.is_kicked(&client_id(0), &verified(b"", None)));
     let (mut edge, _) = open(Some((b"grant", None)));
-    edge.core.kick(&client_id(0), ISSUED - 1, false);
-    assert!(!edge.core.kick(&client_id(0), ISSUED - 1, true), "each node reports a kick that is known by now");
-    assert!(edge.core.kick(&client_id(0), ISSUED, true), "this one is new");
+    edge.core.kick(&kicked_id(0), ISSUED - 1, false);
+    assert!(!edge.core.kick(&kicked_id(0), ISSUED - 1, true), "each node reports a kick that is known by now");
+    assert!(edge.core.kick(&kicked_id(0), ISSUED, true), "this one is new");
     assert!(!edge.core.is_kicked(&client_id(1), &verified(b"", None)));
 
     let (mut edge, _) = open(None);
-    assert!(!edge.core.kick(&client_id(0), ISSUED, false), "clients without tokens have none to be rejected");
+    assert!(!edge.core.kick(&kicked_id(0), ISSUED, false), "clients without tokens have none to be rejected");
 }
 
 #[test]
@@ -142,15 +155,15 @@ fn kick_before_the_socket_is_open_ends_the_session() {
     let mut edge = Edge::with(|_| {});
     let (waiting, ended) = (edge.connect(false, None, None), ["attach 0 known false", "detach 0 Left"]);
     edge.core.attach(edge.now, waiting, edge.link);
-    assert!(edge.core.kick(&client_id(0), ISSUED, true));
+    assert!(edge.core.kick(&kicked_id(0), ISSUED, true));
     assert_eq!(edge.said(edge.link), ended);
     assert!(effects(&mut edge).iter().any(|it| matches!(it, Effect::Refuse(_, refusal) if refusal.status == 403)));
 
     let mut edge = Edge::with(|_| {});
     let client = edge.connect(false, None, None);
     edge.admit(client, "");
-    assert!(edge.core.kick(&client_id(0), ISSUED, true));
-    assert!(!edge.core.kick(&client_id(0), ISSUED, true), "once is enough");
+    assert!(edge.core.kick(&kicked_id(0), ISSUED, true));
+    assert!(!edge.core.kick(&kicked_id(0), ISSUED, true), "once is enough");
     edge.core.socket_opened(edge.now, client);
     assert_eq!(edge.said(edge.link), ended);
 }
@@ -158,9 +171,9 @@ fn kick_before_the_socket_is_open_ends_the_session() {
 #[test]
 fn node_receives_the_kicks_that_an_edge_remembers() {
     let (mut edge, _) = open(None);
-    edge.core.kick(&client_id(1), 8, false);
-    edge.core.kick(&client_id(0), 7, false);
+    edge.core.kick(&kicked_id(1), 8, false);
+    edge.core.kick(&kicked_id(0), 7, false);
     let new = edge.core.link_up();
-    edge.core.spread_kick(&client_id(1), 9);
+    edge.core.spread_kick(&kicked_id(1), 9);
     assert_eq!(edge.said(new), ["kicked client-0 7", "kicked client-1 8", "kicked client-1 9"]);
 }

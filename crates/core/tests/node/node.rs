@@ -111,7 +111,7 @@ impl Node {
                 }
                 ToEdge::Rejected { slot, status, .. } => output.rejected.push((slot, status)),
                 ToEdge::Close { slot, code, .. } => output.closed.push((slot, code)),
-                ToEdge::Kicked { client_id, at, at_once } => output.kicked.push((client_id.to_owned(), at, at_once)),
+                ToEdge::Kicked { name, at, at_once } => output.kicked.push((name.to_owned(), at, at_once)),
                 _ => {}
             }
         }

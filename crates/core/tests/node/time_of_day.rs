@@ -3,8 +3,8 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
+use signaling_core::edge::KickName;
 use signaling_core::ice::{IceServers, Turn};
-use signaling_protocol::ClientId;
 use signaling_wire::RateDebts;
 use signaling_wire::trunk::{Attach, DetachReason, Request, Slot, ToEdge, ToNode};
 
@@ -57,7 +57,7 @@ fn resume_token_expires_by_the_system_clock() {
 
 #[test]
 fn kick_is_dated_by_the_system_clock() {
-    let (mut node, anna) = (Node::new("a"), ClientId::new("anna").unwrap());
+    let (mut node, anna) = (Node::new("a"), KickName::new("anna"));
     node.core.learn_kick(node.now, &anna, START + DAY);
     assert_eq!(node.core.kicks().count(), 0, "a kick of tomorrow is not believed");
     set_clock(&mut node, START + DAY);

@@ -10,14 +10,14 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, Validation, decode};
 use serde::Deserialize;
-use signaling_protocol::{ClientId, limits};
+use signaling_protocol::limits;
 use signaling_server::unix_time;
 
 use super::claims::Claims;
 use super::keys::{KeyError, Keys};
 use super::provider;
 use super::refusal::TokenRefusal;
-use signaling_core::edge::VerifiedToken;
+use signaling_core::edge::{KickName, VerifiedToken};
 use signaling_core::rate_class::RateClass;
 use signaling_wire::grant::Grant;
 
@@ -99,7 +99,7 @@ impl Tokens {
     }
 
     /// Verifies a token, whose `sub` must be `subject`; `None`: any. Returns its rights and times,
-    /// ending at `exp` plus the clock tolerance. Its subject is `None` if `sub` is no client id.
+    /// ending at `exp` plus the clock tolerance.
     ///
     /// # Errors
     /// Returns the defect; without a token [`TokenRefusal::Missing`]. The signature is checked
@@ -141,7 +141,7 @@ impl Tokens {
         let rate_class = claims.rate_class()?;
         let new_rooms = rate_class.as_ref().and_then(|class| self.new_rooms.get(class)).copied();
         Ok(VerifiedToken {
-            subject: claims.sub.as_deref().and_then(|sub| ClientId::new(sub).ok()),
+            subject: claims.sub.as_deref().map(KickName::new),
             grant: Grant { new_rooms, ..claims.grant()? }.to_bytes().into(),
             issued,
             expires,

@@ -148,7 +148,8 @@ pub(super) async fn admit(
             refused(status, code, &why.to_string(), None)
         })?;
         let client_id = &newcomer.client_id;
-        let subject = newcomer.request.token.as_ref().map(|token| token.subject.as_ref().unwrap_or(client_id).as_str());
+        let token = newcomer.request.token.as_ref();
+        let subject = token.map(|token| token.subject.as_ref().map_or(client_id.as_str(), |subject| subject.as_str()));
         let admitted = AdmittedClient::new(&state.admission, now, peer.ip(), subject).map_err(too_many)?;
         state.handshakes.remove(handshake.key);
         handshake.admitted.replace(Some(Rc::clone(&admitted)));

@@ -9,18 +9,20 @@ use super::Edge;
 use super::metrics::METRICS;
 use super::state::State;
 use crate::identity::TokenRefusal;
-use signaling_core::edge::{ClientKey, Kick, KickList, PresentedToken, VerifiedToken};
+use signaling_core::edge::{ClientKey, Kick, KickList, KickName, PresentedToken, VerifiedToken};
 
 impl Edge {
     /// Ends the client's session, closes its socket with 4411 and rejects its tokens that were
-    /// issued up to now. Also ends sessions of dialects whose token has the id as `sub`. The nodes
-    /// report the kick to all other edges, where only sockets with rejected tokens close. Returns
-    /// `true` if a session of this edge ends.
-    pub fn kick(&self, client: &ClientId) -> bool {
+    /// issued up to now. Also ends sessions of dialects whose token has the name as `sub`, or the
+    /// `sub` of the client with this name, which is returned. The nodes report the kick to all
+    /// other edges, where only sockets with rejected tokens close. Returns `true` if a session of
+    /// this edge ends.
+    pub fn kick(&self, name: &KickName) -> (bool, Option<KickName>) {
         self.with(|state, _| {
             let at = unix_time().as_secs();
-            state.core.spread_kick(client, at);
-            state.kick(&Kick { client_id: client.clone(), at, at_once: true })
+            let subject = state.core.subject_of(name);
+            state.core.spread_kick(name, at);
+            (state.kick(&Kick { name: name.clone(), at, at_once: true }), subject)
         })
     }
 }
@@ -31,17 +33,17 @@ impl State {
     /// its time is over 60 s ahead. A known kick `at_once` spares sockets with newer tokens too.
     /// Returns `true` if a session ends.
     pub(super) fn kick(&mut self, kick: &Kick) -> bool {
-        let client = &kick.client_id;
+        let name = &kick.name;
         let latest = KickList::latest_believable(unix_time().as_secs());
         if !kick.at_once && kick.at > latest {
-            warn!(%client, at = kick.at, "kick with a future time ignored, a clock is wrong");
+            warn!(client = %name, at = kick.at, "kick with a future time ignored, a clock is wrong");
             return false;
         }
-        let session = self.session_of(client);
-        let was_here = self.core.kick(client, kick.at.min(latest), kick.at_once);
+        let session = self.session_of(name.as_str());
+        let was_here = self.core.kick(name, kick.at.min(latest), kick.at_once);
         if was_here {
             METRICS.kicked.inc();
-            info!(%client, session = session.map(display), "client kicked by operator");
+            info!(client = %name, session = session.map(display), "client kicked by operator");
         }
         was_here
     }
@@ -60,7 +62,7 @@ impl State {
         let verified = verified.and_then(|token| match self.core.is_kicked(client, &token) {
             true => Err(TokenRefusal::Kicked),
             // The subject of a native client is its id.
-            false => Ok(VerifiedToken { subject: token.subject.filter(|subject| subject != client), ..token }),
+            false => Ok(VerifiedToken { subject: token.subject.filter(|it| it.as_str() != client.as_str()), ..token }),
         });
         if let Err(refusal) = &verified {
             METRICS.auth_failures.of(refusal.answer().2).inc();

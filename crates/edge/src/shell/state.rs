@@ -183,8 +183,8 @@ impl State {
     }
 
     /// Returns the session of a client that has a socket or waits for one; `None`: there is none.
-    pub(super) fn session_of(&self, id: &ClientId) -> Option<SessionId> {
-        self.clients.values().find(|client| client.id == *id).map(|client| client.session)
+    pub(super) fn session_of(&self, id: &str) -> Option<SessionId> {
+        self.clients.values().find(|client| client.id.as_str() == id).map(|client| client.session)
     }
 
     /// Logs the failed upgrade of an admitted client.

@@ -52,7 +52,7 @@ use signaling_core::node::{
 pub use self::direct::DirectEdge;
 pub use self::internal::{Internal, serve};
 pub use self::lanes::{follow_views, lane_http_client};
-pub use self::operator::{OperatorApi, PeerQueries, learn_kicks, operators};
+pub use self::operator::{OperatorApi, PeerQueries, kicks, learn_kicks, operators};
 pub use self::report::Floor;
 pub use self::rooms::{run_room_tasks, watch_store};
 
@@ -298,8 +298,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use signaling_core::edge::KickName;
     use signaling_core::node::Settings;
-    use signaling_protocol::ClientId;
     use signaling_server::unix_time;
     use signaling_wire::Incarnation;
     use tokio::time::timeout;
@@ -314,7 +314,7 @@ mod tests {
         // A core ignores kicks of the future.
         let kicks_of_now = || {
             node.with_core(|core| {
-                core.learn_kick(Instant::now(), &ClientId::new("anna").unwrap(), unix_time().as_secs());
+                core.learn_kick(Instant::now(), &KickName::new("anna"), unix_time().as_secs());
                 core.kicks().count()
             })
         };

@@ -1,25 +1,17 @@
-//! Clients of the mesh for operators: lists, lookups and kicks.
-
-use std::time::Duration;
+//! Clients of the mesh for operators: lists and lookups.
 
 use axum::Json;
 use axum::extract::{Path, State};
 use http::StatusCode;
-use signaling_admin::clients::{Client, ClientRow, ClientState, Clients, Kicked};
+use signaling_admin::clients::{Client, ClientRow, ClientState, Clients};
 use signaling_admin::page::MAX_NAMES;
 use signaling_admin::{Missing, Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::ClientId;
-use signaling_server::admin::handlers::{QueryResult, query};
+use signaling_server::admin::handlers::QueryResult;
 use signaling_server::http::Refused;
-use signaling_server::unix_time;
-use tokio::time::timeout;
-use tracing::info;
 
-use super::{Here, OperatorApi, explain, page};
-
-/// Time limit of the lookup before a kick, so that a hanging node does not delay the kick.
-const LOOKUP_TIMEOUT: Duration = Duration::from_millis(750);
+use super::{OperatorApi, explain, page};
 
 /// Serves `GET /admin/clients`: a page of the clients with a socket.
 pub(super) async fn list(
@@ -74,28 +66,4 @@ fn nowhere(missing: &[Missing]) -> Refused {
         silent => format!("no node that answers serves this client now; no answer from {}", silent.join(", ")),
     };
     Refused::new(StatusCode::NOT_FOUND, "no_such_client", message)
-}
-
-/// Serves `POST /admin/clients/CLIENT/kick`: kicks at all nodes, with `?here=true` at this node.
-pub(super) async fn kick(
-    State(api): State<OperatorApi>,
-    Path(name): Path<String>,
-    parsed: QueryResult<Here>,
-) -> Result<Json<Kicked>, Refused> {
-    let (client, Here { here }) = (ClientId::new(&name)?, query(parsed)?);
-    let kicked = client.clone();
-    let own = api.floor.ask(move |floor| floor.node.with_core(|core| core.kick(&kicked, unix_time().as_secs())));
-    let client_id = client.as_str().to_owned();
-    if here {
-        return Ok(Json(Kicked { client_id, was_here: own.await?, missing: Vec::new() }));
-    }
-    // Look up first: the first node to order the kick ends the session at the other nodes too.
-    let before = timeout(LOOKUP_TIMEOUT, explain::everywhere(&api, &client)).await.ok().transpose()?;
-    let session = before.as_ref().and_then(|it| Some(it.serving()?.1.session.clone()));
-    let known = before.is_some_and(|before| before.is_known());
-    let path = format!("clients/{client_id}/kick?here=true");
-    let (own, (others, missing)) = tokio::join!(own, api.peers.ask::<Kicked>(http::Method::POST, &path));
-    let was_here = known | own? | others.iter().any(|kicked| kicked.was_here);
-    info!(%client, session, was_here, "client kicked by operator");
-    Ok(Json(Kicked { client_id, was_here, missing }))
 }

@@ -25,7 +25,7 @@ use signaling_server::local_calls::{LocalCaller, Stopped};
 use super::{Floor, Node};
 use signaling_core::node::NodeCore;
 
-pub use self::kicks::learn_kicks;
+pub use self::kicks::{kicks, learn_kicks};
 pub use self::peer_queries::PeerQueries;
 
 /// State of the operator routes.
@@ -51,7 +51,7 @@ pub fn operators(api: OperatorApi) -> Router {
         .route("/nodes/{node}/undrain", post(servers::set_drained::<false>))
         .route("/clients", get(clients::list))
         .route("/clients/{client}", get(clients::find))
-        .route("/clients/{client}/kick", post(clients::kick))
+        .route("/clients/{client}/kick", post(kicks::kick))
         .route("/kicks", get(kicks::list))
         .route("/rooms", get(rooms::list))
         .route("/rooms/{room}", get(rooms::show))
