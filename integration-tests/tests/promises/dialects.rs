@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_integration_tests::raw_socket::{BINARY, CLOSE, PING, PONG, frame};
-use signaling_integration_tests::{DialectClient, Head, TestMesh, ask, until_some};
+use signaling_integration_tests::{DialectClient, Head, TestMesh, ask, eventually, until_some};
 
 /// Opens a PeerJS client and waits for `OPEN`.
 async fn open_peerjs(address: &str, id: &str, token: &str) -> DialectClient {
@@ -140,6 +140,19 @@ async fn peerjs_id_belongs_to_the_first_token() {
     assert_eq!(alice.socket.closed().await.0, 4410);
     again.send(offer("alice", 1)).await;
     again.gets(offered("alice", "alice", 1)).await;
+}
+
+#[tokio::test]
+async fn lingering_peerjs_id_is_refused_to_other_tokens() {
+    let (mesh, [one, two]) = TestMesh::with_dialects(&[]).await;
+    let mut bob = open_peerjs(&two, "bob", "b").await;
+    drop(open_peerjs(&one, "alice", "secret").await);
+    eventually("the socket to be lost", async || mesh.sum_over_nodes("signaling_sessions").await == 1.0).await;
+    bob.send(offer("alice", 1)).await;
+    let mut stranger = DialectClient::open(&two, &peerjs("alice", "wrong")).await;
+    stranger.gets(json!({ "type": "ID-TAKEN", "payload": { "msg": "ID is taken" } })).await;
+    let mut alice = open_peerjs(&one, "alice", "secret").await;
+    alice.gets(offered("bob", "alice", 1)).await;
 }
 
 #[tokio::test]

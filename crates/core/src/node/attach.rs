@@ -24,7 +24,7 @@ pub(super) struct Rejection {
     message: &'static str,
 }
 
-/// Rejects a newcomer while the present socket of its id answers.
+/// Rejects a newcomer while the present socket of its id answers, or its session lingers.
 pub(super) const IN_USE: Rejection = Rejection {
     status: 409,
     code: "client_id_in_use",
@@ -99,8 +99,8 @@ impl NodeCore {
 
     /// Admits or rejects a client whose id has no attached session. `proven` is the session of its
     /// resume token or credential, `lingering` the one at this node. A newcomer resumes `lingering`
-    /// if they are equal. A moved session with an older socket than `lingering` is rejected. In all
-    /// other cases `lingering` ends.
+    /// if they are equal. Another newcomer is rejected if `lingering` has a credential, and so is a
+    /// moved session with an older socket. In all other cases `lingering` ends.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
@@ -117,6 +117,9 @@ impl NodeCore {
         } else if !arrival.newcomer && known.attachment.accepted_at_us > arrival.accepted_at_us {
             self.directory.lingering.insert(arrival.client_id, known);
             self.reject(arrival.trunk, arrival.slot, &REPLACED);
+        } else if arrival.newcomer && known.credential.is_some() {
+            self.directory.lingering.insert(arrival.client_id, known);
+            self.reject(arrival.trunk, arrival.slot, &IN_USE);
         } else {
             self.admit(now, arrival, None, false);
         }
@@ -266,7 +269,8 @@ impl NodeCore {
         }
         self.end_delay(now, id);
         if let Some(contender) = contender {
-            self.admit(now, contender.arrival, None, false);
+            let lingering = self.directory.lingering.remove(&client_id);
+            self.arrive(now, contender.arrival, None, lingering);
         }
         self.remove_if_done(key);
     }

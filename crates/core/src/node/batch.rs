@@ -183,7 +183,7 @@ impl NodeCore {
         let back = ReturnPath::Through { node: sender.clone(), via };
         let (key, payload) = (KeyHash::of(to), Rc::clone(payload));
         let sent = Message { origin, prev_pending, deadline, retransmitted, payload };
-        let message = InboundMessage { sent, to: key, may_have_copies: false, queue_id, back };
+        let message = InboundMessage { sent, to: key, may_have_copies: false, queue_id, back, reserved_for: None };
         if retransmitted && let Some(outcome) = self.peers.outcome_on_its_way((origin, key)) {
             return self.return_outcome(now, &message, outcome);
         }

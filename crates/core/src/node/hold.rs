@@ -9,7 +9,7 @@ use std::time::Instant;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::forward::QueueId;
-use signaling_wire::{MessageNumber, Origin};
+use signaling_wire::{Credential, MessageNumber, Origin};
 use slotmap::{SlotMap, new_key_type};
 
 use super::NodeCore;
@@ -52,6 +52,16 @@ pub(super) struct InboundMessage {
     pub(super) queue_id: QueueId,
     /// Path of the outcome.
     pub(super) back: ReturnPath,
+    /// Credential of the session that it was held for or went down to. It goes down to no session
+    /// with another one. `None`: that session had none, or there was none.
+    pub(super) reserved_for: Option<Box<Credential>>,
+}
+
+impl InboundMessage {
+    /// Returns `true` if it may go down to a session with this credential.
+    pub(super) fn is_for(&self, credential: Option<&Credential>) -> bool {
+        self.reserved_for.as_deref().is_none_or(|reserved| credential == Some(reserved))
+    }
 }
 
 new_key_type! { struct HoldKey; }
@@ -104,9 +114,10 @@ impl HoldQueues {
         if let Some(same) = held.messages.iter_mut().find(|same| same.sent.origin == message.sent.origin) {
             // Nodes count the TTL down, and a paused node counts late.
             let expires = same.sent.deadline.expires.min(message.sent.deadline.expires);
-            let payload = Rc::clone(&same.sent.payload);
+            let (payload, reserved_for) = (Rc::clone(&same.sent.payload), same.reserved_for.take());
             *same = message;
             (same.sent.deadline.expires, same.sent.payload) = (expires, payload);
+            same.reserved_for = reserved_for.or(same.reserved_for.take());
             return true;
         }
         let cost = message.sent.cost();
@@ -243,7 +254,7 @@ mod tests {
     fn message(number: u64, expires: Instant) -> InboundMessage {
         let sent = Message::for_test(number, expires, &[0; 40]);
         let (to, back) = (KeyHash::of("bob"), ReturnPath::Here);
-        InboundMessage { sent, to, may_have_copies: false, queue_id: QueueId(0), back }
+        InboundMessage { sent, to, may_have_copies: false, queue_id: QueueId(0), back, reserved_for: None }
     }
 
     #[test]

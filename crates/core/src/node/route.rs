@@ -70,7 +70,8 @@ impl NodeCore {
         match queue.destination {
             Destination::Here => {
                 let back = ReturnPath::Here;
-                let message = InboundMessage { sent, to: key, may_have_copies: false, queue_id, back };
+                let message =
+                    InboundMessage { sent, to: key, may_have_copies: false, queue_id, back, reserved_for: None };
                 self.deliver_or_hold(now, to.as_str(), message);
             }
             Destination::Peer(peer) => {
@@ -210,8 +211,12 @@ impl NodeCore {
         self.peers.push(peer, QueuedEnvelope { to, sent, queue_id, via })
     }
 
-    /// Holds a message for an absent recipient until its deadline.
-    fn hold(&mut self, now: Instant, to: &str, message: InboundMessage) {
+    /// Holds a message for an absent recipient until its deadline. Reserves it for a lingering
+    /// session with a credential.
+    fn hold(&mut self, now: Instant, to: &str, mut message: InboundMessage) {
+        if let Some(credential) = self.directory.lingering.get(to).and_then(|lingering| lingering.credential) {
+            message.reserved_for.get_or_insert_with(|| Box::new(credential));
+        }
         if self.is_draining() && self.peers.owner_by_view(message.to).is_some() {
             // The sender's node has the new owner in its view now or soon.
             return self.return_outcome(now, &message, EnvelopeOutcome::Retransmit);
@@ -271,10 +276,17 @@ impl NodeCore {
     }
 
     /// Sends a message down to its recipient's edge, or holds it after the queued ones. Ignores a
-    /// copy of an unconfirmed message, and an ended session. Drops a message that cannot go down
-    /// now and is expired or does not fit into the hold. Its sender's node keeps custody of it.
+    /// copy of an unconfirmed message, and an ended session. Gives up a message that is reserved
+    /// for another credential. Drops a message that cannot go down now and is expired or does not
+    /// fit into the hold. Its sender's node keeps custody of it.
     pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, message: InboundMessage) {
         let Some(session) = self.directory.get_mut(session_key) else { return };
+        if !message.is_for(session.credential.as_deref()) {
+            if !message.may_have_copies {
+                self.return_outcome(now, &message, EnvelopeOutcome::Skipped);
+            }
+            return;
+        }
         let former = session.waits_for;
         if session.awaits(&message, &self.settings.rules) || former.is_some_and(|former| self.awaits(former, &message))
         {

@@ -15,6 +15,9 @@ use super::{NodeCore, SessionKey, TrunkKey};
 pub(super) const REPLACED_BY_NEWER: (CloseCode, &str) =
     (CloseCode::REPLACED, "a newer connection has taken your client_id");
 
+/// Close code and reason for a socket that did not answer a ping.
+const SILENT: (CloseCode, &str) = (CloseCode::HEARTBEAT_MISSED, "no answer to a ping");
+
 impl NodeCore {
     /// Handles a newcomer whose id has another session. With a token for the id it wins at once.
     /// Otherwise the holder's socket is probed, and the newcomer waits for the answer. A second
@@ -45,13 +48,20 @@ impl NodeCore {
         }
     }
 
-    /// Gives contended ids to the newcomers if the holders did not answer in time.
+    /// Closes the sockets of contended ids that did not answer in time. The newcomers get the ids,
+    /// except that of a session with a credential.
     pub(super) fn give_up_silent_holders(&mut self, now: Instant) {
         let answer_time = self.settings.rules.takeover_answer;
         let is_overdue = |since: Instant| now.saturating_duration_since(since) >= answer_time;
-        for (holder, contender) in self.directory.take_overdue_contenders(is_overdue) {
-            let former = self.supersede(now, holder, (CloseCode::HEARTBEAT_MISSED, "no answer to a ping"));
-            self.admit(now, contender.arrival, former, false);
+        for (holder, Contender { arrival, .. }) in self.directory.take_overdue_contenders(is_overdue) {
+            if self.directory.get(holder).is_some_and(|session| session.credential.is_some()) {
+                // The session lingers, and its id with it.
+                self.close(holder, SILENT.0, SILENT.1);
+                self.reject(arrival.trunk, arrival.slot, &IN_USE);
+                continue;
+            }
+            let former = self.supersede(now, holder, SILENT);
+            self.admit(now, arrival, former, false);
         }
     }
 
@@ -117,11 +127,14 @@ impl NodeCore {
     }
 }
 
-/// Takes the unconfirmed messages. Unless the edge has reported the end, it may have written them.
-/// They are then held even with `ttl_ms` 0, and this node never reports them as expired.
+/// Takes the unconfirmed messages, reserved for the session's credential. Unless the edge has
+/// reported the end, it may have written them. They are then held even with `ttl_ms` 0, and this
+/// node never reports them as expired.
 pub(super) fn take_owed(session: &mut Session) -> Vec<InboundMessage> {
     let unsure = !session.edge_reported_end;
-    let asked = |mut message: InboundMessage| {
+    let credential = session.credential.clone();
+    let asked = move |mut message: InboundMessage| {
+        message.reserved_for.clone_from(&credential);
         message.sent.deadline.may_hold |= unsure;
         message.may_have_copies |= unsure;
         message

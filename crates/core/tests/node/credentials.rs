@@ -3,7 +3,7 @@
 
 use signaling_core::node::TrunkKey;
 use signaling_wire::grant::Grant;
-use signaling_wire::trunk::{Attach, DetachReason, Slot, ToNode};
+use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Slot, ToNode};
 use signaling_wire::{Credential, RateDebts};
 
 use crate::node::{Node, Output, SECOND, client_of, newcomer};
@@ -82,13 +82,60 @@ fn resumed_session_keeps_the_rates_that_it_has_used() {
 }
 
 #[test]
-fn other_credential_gets_a_new_session_when_the_former_lingers() {
+fn lingering_id_is_refused_to_another_credential() {
+    let (mut node, trunk) = Node::with_client("bob");
+    attach(&mut node, trunk, newcomer(1, "anna", 1), OWN);
+    lose_socket(&mut node, trunk, 1);
+    node.up(trunk, 0, 1, "anna", 0);
+    attach(&mut node, trunk, newcomer(2, "anna", 2), OTHER);
+    node.send_frame(trunk, &ToNode::Attach(newcomer(3, "anna", 3)));
+    let said = node.take_output(trunk);
+    assert_eq!((said.rejected, said.downs.len()), (vec![(2, 409), (3, 409)], 0));
+    attach(&mut node, trunk, newcomer(4, "anna", 4), OWN);
+    assert_eq!(node.take_output(trunk).downs.len(), 1, "it is still its own");
+    lose_socket(&mut node, trunk, 4);
+    node.pass(31 * SECOND);
+    attach(&mut node, trunk, newcomer(5, "anna", 5), OTHER);
+    assert_eq!(node.take_output(trunk).attached, [5], "the session has ended");
+}
+
+#[test]
+fn silent_holder_with_a_credential_keeps_its_id() {
     let (mut node, trunk) = Node::with_trunk();
     attach(&mut node, trunk, newcomer(0, "anna", 1), OWN);
+    attach(&mut node, trunk, newcomer(1, "anna", 2), OTHER);
+    node.pass(3 * SECOND);
+    let said = node.take_output(trunk);
+    assert_eq!((said.attached, said.closed, said.rejected), (vec![0], vec![(0, 4004)], vec![(1, 409)]));
     lose_socket(&mut node, trunk, 0);
-    let later = newcomer(1, "anna", 2);
-    attach(&mut node, trunk, later, OTHER);
-    assert_eq!(node.take_output(trunk).sessions.last(), Some(&(later.session, false)));
+    attach(&mut node, trunk, newcomer(2, "anna", 3), OTHER);
+    assert_eq!(node.take_output(trunk).rejected, [(2, 409)]);
+}
+
+#[test]
+fn waiting_newcomer_is_refused_when_the_holder_lingers() {
+    let (mut node, trunk) = Node::with_trunk();
+    attach(&mut node, trunk, newcomer(0, "anna", 1), OWN);
+    attach(&mut node, trunk, newcomer(1, "anna", 2), OTHER);
+    lose_socket(&mut node, trunk, 0);
+    let said = node.take_output(trunk);
+    assert_eq!((said.attached, said.rejected), (vec![0], vec![(1, 409)]));
+}
+
+#[test]
+fn message_of_an_ended_session_waits_for_its_credential() {
+    for (credential, downs) in [(OWN, 1), (OTHER, 0)] {
+        let (mut node, trunk) = Node::with_client("bob");
+        attach(&mut node, trunk, newcomer(1, "anna", 1), OWN);
+        node.up(trunk, 0, 1, "anna", 0);
+        node.send_frame(trunk, &ToNode::Detach { slot: 1, cause: DetachReason::Left, debts: RateDebts::default() });
+        node.take_output(trunk);
+        attach(&mut node, trunk, newcomer(2, "anna", 2), credential);
+        let said = node.take_output(trunk);
+        assert_eq!((said.attached, said.downs.len()), (vec![2], downs));
+        let outcomes = vec![(1, DeliveryOutcome::Unavailable); 1 - downs];
+        assert_eq!(said.outcomes, outcomes, "its sender gets it at once");
+    }
 }
 
 #[test]
