@@ -77,12 +77,14 @@ impl RawSocket {
         (first, payload)
     }
 
-    /// Returns the next text message, and discards other frames before it. Panics on a close frame.
+    /// Returns the next text message. Answers pings before it, and discards other frames. Panics on
+    /// a close frame.
     pub async fn message(&mut self) -> Value {
         loop {
             match self.frame().await {
                 (TEXT, payload) => return serde_json::from_slice(&payload).unwrap(),
                 (CLOSE, payload) => panic!("closed instead of a message: {payload:?}"),
+                (PING, payload) => self.send(&frame(PONG, &payload)).await,
                 _ => {}
             }
         }

@@ -84,7 +84,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Incarnation => (all(), Promise(20)),
         Mutant::NodeRetransmissions => (all(), Promise(16)),
         Mutant::ReceivedTracker => (all(), Promise(11)),
-        Mutant::LaneWindow => (lanes(), More("edges: duplicates dropped", 300)),
+        Mutant::LaneWindow => (lanes(), More("edges: duplicates dropped", 250)),
         Mutant::EarlyAcknowledgement => (lanes(), Promise(167)),
         Mutant::Located => (trunks(), Promise(5)),
         Mutant::Relays | Mutant::ReturnPath | Mutant::Eviction => (all(), Promise(8)),

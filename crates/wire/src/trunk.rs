@@ -78,6 +78,8 @@ pub struct Attach<'a> {
     pub turn: u32,
     /// `true` for a reliable client, which takes part in custody.
     pub reliable: bool,
+    /// `true` if its client has answered the Ping that `Prove` caused.
+    pub live: bool,
     /// `true` if the end of its socket ends the session: it does not linger, and it leaves its
     /// rooms. A lost edge is no end of a socket.
     pub ends_with_socket: bool,
@@ -185,7 +187,7 @@ pub enum ToNode<'a> {
         /// Name of the next node.
         to: &'a str,
     },
-    /// Answers `Probe`: the client's socket is alive.
+    /// Answers `Probe`: the client's socket is alive. Also answers `Prove`, for a newcomer.
     Alive {
         /// The session's slot.
         slot: Slot,
@@ -304,6 +306,12 @@ pub enum ToEdge<'a> {
         /// The session's slot.
         slot: Slot,
     },
+    /// Asks for `Alive` of a newcomer that has proven its right to the id of another open socket:
+    /// the edge upgrades it and pings it. `Detach` ends its wait.
+    Prove {
+        /// The newcomer's slot.
+        slot: Slot,
+    },
     /// The node serves again after `Draining`.
     Serving,
     /// A kick of a client. A node sends all known kicks on a new trunk, and then each new one
@@ -330,7 +338,8 @@ impl ToEdge<'_> {
             | Self::Close { slot, .. }
             | Self::Released { slot, .. }
             | Self::SessionState { slot, .. }
-            | Self::Probe { slot } => Some(slot),
+            | Self::Probe { slot }
+            | Self::Prove { slot } => Some(slot),
             Self::Draining | Self::Serving | Self::Kicked { .. } => None,
         }
     }

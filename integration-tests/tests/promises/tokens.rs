@@ -2,12 +2,13 @@
 //! token expires.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_client::{Client, Event, Options, State, Token};
 use signaling_devmesh::{MeshFile, Server};
 use signaling_integration_tests::mint::{now, unsigned};
+use signaling_integration_tests::raw_socket::{PING, TEXT};
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::{
     Head, Peer, RawSocket, Signer, TestMesh, admin, ask, becomes, claims, claims_with, eventually, metric, until,
@@ -133,6 +134,32 @@ async fn newest_connection_with_a_token_gets_the_id() {
     let mut bob = Peer::connect_with(&url(0), "bob", &signer.token(&claims("bob"))).await;
     bob.signal("alice", json!("which of you?"), Some(1)).await;
     assert_eq!(new.recv_type("signal").await["data"], "which of you?");
+}
+
+#[tokio::test]
+async fn connection_that_does_not_answer_takes_no_id() {
+    let signer = Signer::hs256();
+    let mesh = TestMesh::with_tokens(&signer, 2, 2, &[]).await;
+    let state = mesh.state();
+    let token = signer.token(&claims("alice"));
+    let mut live = Peer::connect_with(&state.balancers[0].url, "alice", &token).await;
+    // As of a page that is gone: the request has arrived late, and nothing answers.
+    let head = Head::connect("alice").bearer(&token);
+    let gone = async || RawSocket::open(&state.balancers[1].url, &head).await;
+    let (mut first, start) = (gone().await, Instant::now());
+    assert_eq!(first.frame().await.0, PING, "and no welcome");
+    let mut second = gone().await;
+    assert_eq!(first.closed().await.0, 4409, "a further one replaces it");
+    assert_eq!(second.closed().await.0, 4004);
+    let waited = start.elapsed().as_millis();
+    assert!((1_900..4_000).contains(&waited), "{waited} ms");
+    assert!(live.has_nothing().await, "the client notices nothing");
+    drop(live);
+    eventually("its session to be lost", async || mesh.sum_over_nodes("signaling_sessions").await == 0.0).await;
+    let start = Instant::now();
+    let mut next = gone().await;
+    assert_eq!(next.frame().await.0, TEXT, "its welcome, since the old socket is gone");
+    assert!(start.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test]

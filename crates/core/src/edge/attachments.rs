@@ -11,6 +11,9 @@ use super::confirms::Confirms;
 use super::session::{Attachment, Session};
 use super::{ClientKey, ConnectRequest, DialectClient, EdgeCore, Effect, LinkKey, Newcomer};
 
+/// Maximum step back of the clock, in microseconds, over which the order of sockets is kept.
+const MAX_CLOCK_STEP_US: u64 = 1_000_000;
+
 /// Queued frames and used slots of one link: a balancer's trunk, or the path to the node of the
 /// same process.
 #[derive(Debug, Default)]
@@ -68,7 +71,13 @@ impl EdgeCore {
 
     /// Adds a client that requests admission. `dialect`: `None` for the native protocol.
     /// [`Effect::AssignNode`] follows.
-    pub fn connect(&mut self, now: Instant, newcomer: Newcomer, dialect: Option<DialectClient>) -> ClientKey {
+    pub fn connect(&mut self, now: Instant, mut newcomer: Newcomer, dialect: Option<DialectClient>) -> ClientKey {
+        // Of two sockets in one microsecond, or around a small step of the clock, the later counts.
+        let at = newcomer.accepted_at_us;
+        if (at..at.saturating_add(MAX_CLOCK_STEP_US)).contains(&self.accepted_at_us) {
+            newcomer.accepted_at_us = self.accepted_at_us + 1;
+        }
+        self.accepted_at_us = newcomer.accepted_at_us;
         let buckets = self.rate_buckets.acquire(now, &newcomer.client_id, newcomer.request.token.as_ref());
         let client = self.sessions.insert(Session::new(now, newcomer, dialect, buckets, &self.settings));
         self.effects.push_back(Effect::AssignNode(client));
@@ -94,6 +103,7 @@ impl EdgeCore {
             accepted_at_us: session.accepted_at_us,
             turn: session.turn,
             reliable: session.is_reliable(),
+            live: session.proof.as_ref().is_some_and(|proof| proof.is_given),
             ends_with_socket: dialect.is_some_and(|client| client.lifetime == Lifetime::EndsWithSocket),
             seq: session.buffer.last(),
             credential: dialect.and_then(|client| client.credential),

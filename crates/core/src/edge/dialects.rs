@@ -94,6 +94,9 @@ impl EdgeCore {
     /// Handles a binary message of the client. Returns if reading goes on. No effect for a client
     /// of the native protocol.
     pub fn client_binary(&mut self, now: Instant, client: ClientKey, bytes: &[u8]) -> Reading {
+        if let Some(reading) = self.keep_early(now, client, false, bytes) {
+            return reading;
+        }
         match self.sessions.get(client).is_some_and(|session| session.dialect.is_some()) {
             true => self.dialect_frame(now, client, Input::Binary(bytes), bytes.len()),
             false => Reading::On,
@@ -101,9 +104,13 @@ impl EdgeCore {
     }
 
     /// Handles a Pong of the client, or closes its socket if there are too many. Returns if reading
-    /// goes on.
+    /// goes on. It may be the proof of a newcomer that it lives.
     pub fn client_pong(&mut self, now: Instant, client: ClientKey) -> Reading {
         match self.take_control(now, client) {
+            Reading::On if self.sessions.get(client).is_some_and(|session| session.proof.is_some()) => {
+                self.newcomer_lives(now, client);
+                Reading::On
+            }
             Reading::On => self.translate(now, client, Input::Pong),
             Reading::Paused => Reading::Paused,
         }

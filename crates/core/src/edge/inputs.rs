@@ -30,8 +30,9 @@ impl EdgeCore {
         session.phase = SessionPhase::OPENED;
         session.heard = now;
         list_output(&mut self.clients_with_output, client, session);
-        if let Some((code, text, reason)) = pending_end.map(|end| *end) {
-            self.end(client, code, &text, reason);
+        match pending_end.map(|end| *end) {
+            Some((code, text, reason)) => self.end(client, code, &text, reason),
+            None => self.ping_newcomer(now, client),
         }
     }
 
@@ -64,6 +65,9 @@ impl EdgeCore {
 
     /// Handles a text message of the client, which is valid UTF-8. Returns if reading goes on.
     pub fn client_text(&mut self, now: Instant, client: ClientKey, text: &[u8]) -> Reading {
+        if let Some(reading) = self.keep_early(now, client, true, text) {
+            return reading;
+        }
         if self.sessions.get(client).is_some_and(|session| session.dialect.is_some()) {
             return self.dialect_frame(now, client, Input::Text(text), text.len());
         }
@@ -214,12 +218,17 @@ impl EdgeCore {
                     self.count_claim(client, Some(resumed));
                 }
                 let Some(session) = self.sessions.get_mut(client) else { return };
+                let proof = session.proof.take();
                 if let SessionPhase::Closed { reason, must_attach } = &mut session.phase {
                     *must_attach = false;
                     let reason = *reason;
                     self.done_if_all_have_outcomes(client, reason);
                 } else if !greeting.is_empty() {
                     self.write_text(now, client, greeting);
+                }
+                if let Some(proof) = proof {
+                    self.count_claim(client, Some(resumed));
+                    self.end_proof(now, client, *proof);
                 }
             }
             ToEdge::Rejected { status, code, message, retry_after_ms, .. } => {
@@ -250,6 +259,7 @@ impl EdgeCore {
                 session.output.append(&mut self.pool, |out| encode::ping(out, b""));
                 list_output(&mut self.clients_with_output, client, session);
             }
+            ToEdge::Prove { .. } => self.prove(client),
             ToEdge::Draining | ToEdge::Serving | ToEdge::Kicked { .. } => {}
         }
     }
@@ -277,6 +287,9 @@ impl EdgeCore {
             link.client_by_slot.remove(&slot);
         }
         session.detach();
+        if session.proof.is_some() {
+            return self.refuse_upgraded(client, status, message);
+        }
         if status == 409 {
             self.close(client, CloseCode::REPLACED, message);
         }

@@ -105,6 +105,7 @@ impl Session {
             + self.freed_by_close()
             + self.deduplicator.bytes()
             + tracker * ENTRY_BYTES
+            + self.proof.as_ref().map_or(0, |proof| proof.bytes())
     }
 
     /// Returns the bytes of unwritten output and of the state for the next node. Unlike messages

@@ -17,6 +17,7 @@ mod inputs;
 mod kick_list;
 mod kicking;
 mod latency_histogram;
+mod liveness_proof;
 mod memory;
 mod output;
 mod phase;
@@ -164,7 +165,7 @@ pub enum Effect {
     /// that waits for admission can be refused instead, by [`EdgeCore::refuse`].
     AssignNode(ClientKey),
     /// Answer the client's upgrade request, then call [`EdgeCore::socket_opened`]. Its output holds
-    /// the welcome.
+    /// the welcome, or a ping if the client has to prove that it lives.
     Accept(ClientKey),
     /// Refuse the client's upgrade request. The core has removed the client.
     Refuse(ClientKey, Refusal),
@@ -254,6 +255,8 @@ pub struct EdgeCore {
     latency: LatencyHistogram,
     kicks: KickList,
     rate_buckets: RateBucketTable,
+    /// Latest time of an accepted socket, in microseconds since 1970.
+    accepted_at_us: u64,
     /// Effects of the present input of a translator.
     translated: Out,
     dialect_counts: [DialectCounts; Dialect::ALL.len()],

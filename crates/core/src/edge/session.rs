@@ -14,6 +14,7 @@ use super::attachments::Link;
 use super::confirms::Confirms;
 use super::deduplicator::Deduplicator;
 use super::dialects::DialectSession;
+use super::liveness_proof::LivenessProof;
 use super::output::Output;
 use super::phase::SessionPhase;
 use super::rate_buckets::RateBuckets;
@@ -135,6 +136,8 @@ pub struct Session {
     pub(super) last_pong: Instant,
     /// `true` if the node waits for `Alive`.
     pub(super) probed: bool,
+    /// The proof of an upgraded newcomer without a session. `None`: none is needed, or it has one.
+    pub(super) proof: Option<Box<LivenessProof>>,
 }
 
 impl Session {
@@ -171,6 +174,7 @@ impl Session {
             dialect: dialect.map(|client| Box::new(DialectSession { client, read_at: None })),
             last_pong: now,
             probed: false,
+            proof: None,
         }
     }
 

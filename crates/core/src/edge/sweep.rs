@@ -23,6 +23,9 @@ impl EdgeCore {
             session.heard = now;
             session.pinged = None;
             session.output.on_process_pause(now);
+            if let Some(proof) = &mut session.proof {
+                proof.on_process_pause(now);
+            }
         }
     }
 
@@ -42,6 +45,10 @@ impl EdgeCore {
             let SessionPhase::Open { paused, .. } = session.phase else { continue };
             if session.token.as_ref().is_some_and(|token| token.expires.is_some_and(|expires| expires <= now)) {
                 closing.push((client, CloseCode::TOKEN_EXPIRED, "your token has expired; come back with a new one"));
+                continue;
+            }
+            if let Some(proof) = &session.proof {
+                closing.extend(proof.overdue(now).map(|(code, reason)| (client, code, reason)));
                 continue;
             }
             if let Some(dialect) = &session.dialect {

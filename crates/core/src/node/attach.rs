@@ -10,7 +10,7 @@ use signaling_wire::trunk::{Attach, DetachReason, Slot, ToEdge};
 use signaling_wire::{RateDebts, RemainingTtl, SessionId, resume};
 
 use super::linger::Lingering;
-use super::session::Session;
+use super::session::{Contender, Session};
 use super::takeover::{REPLACED_BY_NEWER, take_owed};
 use super::{NodeCore, SessionKey, TrunkKey};
 
@@ -19,9 +19,9 @@ const TOKEN_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Reason why the node does not serve a session.
 pub(super) struct Rejection {
-    status: u16,
-    code: &'static str,
-    message: &'static str,
+    pub(super) status: u16,
+    pub(super) code: &'static str,
+    pub(super) message: &'static str,
 }
 
 /// Rejects a newcomer while the present socket of its id answers, or its session lingers.
@@ -30,7 +30,7 @@ pub(super) const IN_USE: Rejection = Rejection {
     code: "client_id_in_use",
     message: "another connection holds this client_id and answers; take another id, or close that connection",
 };
-const REPLACED: Rejection =
+pub(super) const REPLACED: Rejection =
     Rejection { status: 409, code: "replaced", message: "a newer connection holds this client_id" };
 const BAD_ID: Rejection = Rejection { status: 400, code: "bad_client_id", message: "client_id is not a valid name" };
 
@@ -47,21 +47,17 @@ impl NodeCore {
         let proven = proven.and_then(|token| self.proven_session(now, &arrival.client_id, token));
         let by_credential = || self.directory.session_of(&arrival.client_id, arrival.credential.as_deref()?);
         let proven = proven.or_else(by_credential);
-        let lingering = self.directory.lingering.remove(&arrival.client_id);
-        let Some((key, holder)) = self.directory.holder(arrival.client_id.as_str()) else {
-            return match proven {
-                Some(session) if lingering.is_none() => self.await_session(now, arrival, session),
-                _ => self.arrive(now, arrival, proven, lingering),
-            };
+        let holder = self.directory.holder(arrival.client_id.as_str());
+        let holder = holder.map(|(key, holder)| (key, holder.id, holder.accepted_at_us));
+        let Some((key, id, accepted_at_us)) =
+            holder.filter(|(_, id, _)| !arrival.newcomer || (*id == arrival.id && proven != Some(*id)))
+        else {
+            return self.newcomer(now, arrival, proven);
         };
-        let (id, accepted_at_us) = (holder.id, holder.accepted_at_us);
+        self.directory.lingering.remove(&arrival.client_id);
         // With equal times, a paused node has processed an abandoned `Attach`; this one is alive.
         let outlived = accepted_at_us > arrival.accepted_at_us;
-        if arrival.newcomer && proven == Some(id) {
-            self.resume(now, arrival, key);
-        } else if arrival.newcomer && id != arrival.id {
-            self.challenge(now, key, arrival);
-        } else if outlived {
+        if outlived {
             self.reject(trunk, arrival.slot, &REPLACED);
         } else if (id, accepted_at_us) == (arrival.id, arrival.accepted_at_us) {
             // The socket is the same, so its edge keeps what it wrote.
@@ -72,12 +68,28 @@ impl NodeCore {
             if let Some(contender) = contender
                 && let Some(holder) = self.directory.attached(client_id.as_str())
             {
-                self.challenge(now, holder, contender.arrival);
+                self.challenge(now, holder, contender.arrival, contender.proven);
             }
         } else {
             let former = self.supersede(now, key, REPLACED_BY_NEWER);
             self.admit(now, arrival, former, false);
         }
+    }
+
+    /// Admits, resumes or rejects a newcomer, or a moved session whose id has no socket here. Lets
+    /// a newcomer wait if another socket has its id, or may have it at another node. `proven` is
+    /// the session of its resume token or credential.
+    pub(super) fn newcomer(&mut self, now: Instant, arrival: Session, proven: Option<SessionId>) {
+        let lingering = self.directory.lingering.remove(&arrival.client_id);
+        let client = arrival.client_id.as_str();
+        if let Some(holder) = self.directory.attached(client) {
+            return self.challenge(now, holder, arrival, proven);
+        }
+        let has_right = arrival.newcomer && (proven.is_some() || arrival.grant.is_some() && !arrival.live);
+        if lingering.is_none() && has_right && (proven.is_some() || self.location(client).is_some()) {
+            return self.await_session(now, arrival, proven);
+        }
+        self.arrive(now, arrival, proven, lingering);
     }
 
     /// Stores the grant of a client's new token, which may end seats in rooms.
@@ -254,7 +266,7 @@ impl NodeCore {
         self.finish_superseded(now, key);
         self.withdraw_from_owners(key);
         let Some(session) = self.directory.get_mut(key) else { return };
-        let (client_id, id) = (session.client_id.clone(), session.id);
+        let (client_id, id, reported_end) = (session.client_id.clone(), session.id, session.edge_reported_end);
         session.socket_ended = true;
         let mut owed = take_owed(session);
         if std::mem::take(&mut session.has_backlog) {
@@ -268,9 +280,15 @@ impl NodeCore {
             self.deliver_or_hold(now, client_id.as_str(), message);
         }
         self.end_delay(now, id);
-        if let Some(contender) = contender {
-            let lingering = self.directory.lingering.remove(&client_id);
-            self.arrive(now, contender.arrival, None, lingering);
+        if let Some(Contender { arrival, proven, proves, .. }) = contender.map(|contender| *contender) {
+            match self.directory.lingering.remove(&client_id) {
+                // Its edge is lost, which does not end the socket.
+                lingering if proves && !reported_end => {
+                    self.directory.lingering.extend(lingering.map(|lingering| (client_id, lingering)));
+                    self.await_session(now, arrival, proven);
+                }
+                lingering => self.arrive(now, arrival, proven, lingering),
+            }
         }
         self.remove_if_done(key);
     }
@@ -305,6 +323,9 @@ impl NodeCore {
         }
         if let Some(session) = self.directory.get_mut(key) {
             session.outcomes = None;
+            if let Some(contender) = session.contender.take() {
+                self.send_on(&contender);
+            }
         }
         self.leave(now, key);
         self.trunks.unbind(at);

@@ -210,19 +210,35 @@ impl Directory {
         Ok(())
     }
 
-    /// Takes the contenders for whose start `is_overdue` returns `true`, with their ids' holders.
+    /// Takes the contenders for which `is_overdue` returns `true`, with their ids' holders.
     pub(super) fn take_overdue_contenders(
         &mut self,
-        is_overdue: impl Fn(Instant) -> bool,
+        is_overdue: impl Fn(&Contender) -> bool,
     ) -> Vec<(SessionKey, Contender)> {
         let Self { sessions, contended, .. } = self;
         let mut overdue = Vec::new();
         contended.retain(|holder| {
             let Some(contender) = sessions.get_mut(*holder).map(|session| &mut session.contender) else { return false };
-            overdue.extend(contender.take_if(|it| is_overdue(it.since)).map(|contender| (*holder, *contender)));
+            overdue.extend(contender.take_if(|it| is_overdue(it)).map(|contender| (*holder, *contender)));
             contender.is_some()
         });
         overdue
+    }
+
+    /// Takes the newcomer in this slot that waits for its own client's answer, and the session of
+    /// its resume token or credential. `None`: none does.
+    pub(super) fn take_prover(&mut self, at: (TrunkKey, Slot)) -> Option<(Session, Option<SessionId>)> {
+        let is_it = |arrival: &Session, proves: bool| proves && (arrival.trunk, arrival.slot) == at;
+        let Self { sessions, contended, pending_resumes, .. } = self;
+        let mut contenders = contended.iter().filter_map(|holder| {
+            let contender = &mut sessions.get_mut(*holder)?.contender;
+            contender.take_if(|it| is_it(&it.arrival, it.proves)).map(|it| (it.arrival, it.proven))
+        });
+        if let Some(found) = contenders.next() {
+            return Some(found);
+        }
+        let pending = pending_resumes.extract_if(|_, it| is_it(&it.arrival, it.proves)).next();
+        pending.map(|(_, it)| (it.arrival, it.session))
     }
 
     /// Drops the newcomers that wait for an id or a session, if `unwanted` accepts their trunk and
@@ -316,7 +332,8 @@ mod tests {
         let mut directory = Directory::default();
         let holder = directory.attach(session(0));
         for slot in 1..10 {
-            let contender = Contender { arrival: session(slot), since: Instant::now() };
+            let (arrival, since) = (session(slot), Instant::now());
+            let contender = Contender { arrival, proven: None, proves: false, since };
             assert!(directory.contend(holder, Box::new(contender)).is_ok());
             assert!(directory.drop_newcomers(|_, of| of == slot));
         }

@@ -1,39 +1,54 @@
-//! Sockets that resume a session which this node does not have. The node requests the session from
-//! all peers: it may be at one of them, or under way. `attach`, `linger` and `sweep` call it.
+//! Newcomers whose session this node does not have. It first has their clients prove that they
+//! live, since another node may have a live socket of the session. Then it requests the session
+//! from all peers: it may be at one of them, or under way. `attach`, `linger` and `sweep` call it.
 
 use std::time::{Duration, Instant};
 
 use signaling_protocol::ClientId;
 use signaling_wire::SessionId;
 use signaling_wire::forward::Item;
+use signaling_wire::trunk::ToEdge;
 
 use super::NodeCore;
 use super::attach::IN_USE;
 use super::session::Session;
+use super::takeover::NO_ANSWER;
 
 /// Maximum wait for the session, many times the duration of a batch.
 const SESSION_WAIT: Duration = Duration::from_millis(500);
 
-/// A newcomer, which is a socket without a session here, that waits for the session of its token.
+/// A newcomer, which is a socket without a session here, that waits for its client's answer or for
+/// the session of its token.
 #[derive(Debug)]
 pub(super) struct PendingResume {
     /// Its session, unless it resumes that of its token.
     pub(super) arrival: Session,
-    /// The session of its token.
-    pub(super) session: SessionId,
+    /// The session of its resume token or credential. `None`: it has a right to the id by its token
+    /// alone.
+    pub(super) session: Option<SessionId>,
+    /// `true` while it waits for its own client's answer.
+    pub(super) proves: bool,
     /// End of the wait.
     pub(super) until: Instant,
 }
 
 impl NodeCore {
-    /// Requests a newcomer's session from all peers, for at most 500 ms. Rejects an earlier
-    /// newcomer of the client.
-    pub(super) fn await_session(&mut self, now: Instant, arrival: Session, session: SessionId) {
-        let (client_id, accepted_at_us) = (arrival.client_id.as_str(), arrival.accepted_at_us);
-        let wanted = Item::RequestSession { client_id, session, accepted_at_us };
-        self.peers.note_to_all(&wanted);
+    /// Has a newcomer's client prove that it lives. Of one that has, requests the session from all
+    /// peers, for at most 500 ms; without a session it is admitted. Rejects an earlier newcomer of
+    /// the client.
+    pub(super) fn await_session(&mut self, now: Instant, arrival: Session, session: Option<SessionId>) {
+        let proves = !arrival.live;
+        let until = now + if proves { 2 * self.settings.rules.takeover_answer } else { SESSION_WAIT };
+        match session {
+            _ if proves => self.trunks.send(arrival.trunk, &ToEdge::Prove { slot: arrival.slot }),
+            Some(session) => {
+                let (client_id, accepted_at_us) = (arrival.client_id.as_str(), arrival.accepted_at_us);
+                self.peers.note_to_all(&Item::RequestSession { client_id, session, accepted_at_us });
+            }
+            None => return self.arrive(now, arrival, None, None),
+        }
         let client = arrival.client_id.clone();
-        let newcomer = PendingResume { arrival, session, until: now + SESSION_WAIT };
+        let newcomer = PendingResume { arrival, session, proves, until };
         if let Some(earlier) = self.directory.pending_resumes.insert(client, newcomer) {
             self.reject(earlier.arrival.trunk, earlier.arrival.slot, &IN_USE);
         }
@@ -45,17 +60,18 @@ impl NodeCore {
     pub(super) fn attach_pending_resume(&mut self, now: Instant, client: &ClientId) -> bool {
         let Some(newcomer) = self.directory.pending_resumes.remove(client) else { return false };
         let lingering = self.directory.lingering.remove(client);
-        self.arrive(now, newcomer.arrival, Some(newcomer.session), lingering);
+        self.arrive(now, newcomer.arrival, newcomer.session, lingering);
         true
     }
 
-    /// Ends overdue waits. A newcomer resumes its session if a socket here has it by now. It
-    /// challenges the socket of another session. Without a socket it becomes a new client.
+    /// Ends overdue waits. A newcomer without its client's answer is rejected. Another one resumes
+    /// its session if a socket here has it by now, or challenges the socket of another session.
+    /// Without a socket it becomes a new client.
     pub(super) fn end_overdue_resumes(&mut self, now: Instant) {
-        for PendingResume { arrival, session, .. } in self.directory.take_overdue_resumes(now) {
-            match self.directory.holder(arrival.client_id.as_str()).map(|(key, holder)| (key, holder.id)) {
-                Some((key, id)) if id == session => self.resume(now, arrival, key),
-                Some((key, _)) => self.challenge(now, key, arrival),
+        for PendingResume { arrival, session, proves, .. } in self.directory.take_overdue_resumes(now) {
+            match self.directory.attached(arrival.client_id.as_str()) {
+                _ if proves => self.reject(arrival.trunk, arrival.slot, &NO_ANSWER),
+                Some(holder) => self.challenge(now, holder, arrival, session),
                 None => self.admit(now, arrival, None, false),
             }
         }

@@ -38,11 +38,16 @@ impl OutcomeRun {
     }
 }
 
-/// A newcomer that waits for the holder of its id to answer or fail.
+/// A newcomer whose id another session holds.
 #[derive(Debug)]
 pub(super) struct Contender {
     /// Its session, if it gets the id.
     pub(super) arrival: Session,
+    /// The session of its resume token or credential. `None`: it has neither.
+    pub(super) proven: Option<SessionId>,
+    /// `true` if it has a right to the id and waits for its own client's answer. `false`: it waits
+    /// for the holder to answer or fail.
+    pub(super) proves: bool,
     /// Start of the wait.
     pub(super) since: Instant,
 }
@@ -67,6 +72,8 @@ pub(super) struct Session {
     pub(super) known_id: Option<MessageNumber>,
     /// `true` if no node has admitted it before.
     pub(super) newcomer: bool,
+    /// `true` if its client has answered a Ping on this socket, as a newcomer.
+    pub(super) live: bool,
     /// `true` if it continues an older socket's session.
     pub(super) resumed: bool,
     /// Rates that its client had used at the edge of its last lost socket.
@@ -128,6 +135,7 @@ impl Session {
             seq: attach.seq,
             known_id: attach.reliable.then_some(if resumed { UNKNOWN_IDS } else { MessageNumber::NONE }),
             newcomer: attach.state.is_none(),
+            live: attach.live,
             resumed,
             debts: attach.debts,
             delivered: DeliveredIds::from_runs(&delivered),

@@ -4,9 +4,10 @@
 use std::time::Instant;
 
 use signaling_protocol::CloseCode;
+use signaling_wire::SessionId;
 use signaling_wire::trunk::{Slot, ToEdge};
 
-use super::attach::IN_USE;
+use super::attach::{IN_USE, REPLACED, Rejection};
 use super::hold::InboundMessage;
 use super::session::{Contender, Session};
 use super::{NodeCore, SessionKey, TrunkKey};
@@ -15,45 +16,86 @@ use super::{NodeCore, SessionKey, TrunkKey};
 pub(super) const REPLACED_BY_NEWER: (CloseCode, &str) =
     (CloseCode::REPLACED, "a newer connection has taken your client_id");
 
+/// Rejects a newcomer that did not prove in time that it lives.
+pub(super) const NO_ANSWER: Rejection =
+    Rejection { status: 503, code: "no_answer", message: "your connection has not answered a ping; try again" };
+
 /// Close code and reason for a socket that did not answer a ping.
 const SILENT: (CloseCode, &str) = (CloseCode::HEARTBEAT_MISSED, "no answer to a ping");
 
 impl NodeCore {
-    /// Handles a newcomer whose id has another session. With a token for the id it wins at once.
-    /// Otherwise the holder's socket is probed, and the newcomer waits for the answer. A second
-    /// newcomer is rejected meanwhile.
-    pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, arrival: Session) {
-        if arrival.grant.is_some() {
-            let former = self.supersede(now, holder, REPLACED_BY_NEWER);
-            return self.admit(now, arrival, former, false);
-        }
+    /// Handles a newcomer whose id has another session. With a right to the id (a token, or the
+    /// holder's session as `proven`) it wins once its own client has answered a Ping: its request
+    /// may be older than the holder's. It replaces a newcomer that waits. Without one the holder's
+    /// socket is probed, and the newcomer waits for the answer, unless another one waits.
+    pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, arrival: Session, proven: Option<SessionId>) {
         let Some(session) = self.directory.get(holder) else { return };
         let (edge, slot) = (session.trunk, session.slot);
-        match self.directory.contend(holder, Box::new(Contender { arrival, since: now })) {
+        let proves = arrival.grant.is_some() || proven == Some(session.id);
+        if proves && arrival.live {
+            return self.take_over(now, holder, arrival, proven);
+        }
+        let (newcomer_edge, newcomer) = (arrival.trunk, arrival.slot);
+        if proves {
+            self.reject_contender(holder, &REPLACED);
+        }
+        match self.directory.contend(holder, Box::new(Contender { arrival, proven, proves, since: now })) {
+            Ok(()) if proves => self.trunks.send(newcomer_edge, &ToEdge::Prove { slot: newcomer }),
             Ok(()) => self.trunks.send(edge, &ToEdge::Probe { slot }),
             Err(rejected) => self.reject(rejected.arrival.trunk, rejected.arrival.slot, &IN_USE),
         }
     }
 
-    /// Handles the answer of a contended id's holder: the newcomer, if it still waits, is rejected.
-    pub(super) fn alive(&mut self, at: (TrunkKey, Slot)) {
+    /// Gives an id to a newcomer with a right to it. It resumes the holder's session if `proven` is
+    /// that.
+    fn take_over(&mut self, now: Instant, holder: SessionKey, arrival: Session, proven: Option<SessionId>) {
+        if proven.is_some() && self.directory.get(holder).map(|session| session.id) == proven {
+            return self.resume(now, arrival, holder);
+        }
+        let former = self.supersede(now, holder, REPLACED_BY_NEWER);
+        self.admit(now, arrival, former, false);
+    }
+
+    /// Handles the answer of a contended id's holder: a newcomer without a right to the id is
+    /// rejected. The answer of a newcomer with one gives it the id.
+    pub(super) fn alive(&mut self, now: Instant, at: (TrunkKey, Slot)) {
         if let Some(holder) = self.trunks.session_at(at) {
-            self.reject_contender(holder);
+            if self.directory.get(holder).and_then(|it| it.contender.as_ref()).is_some_and(|it| !it.proves) {
+                self.reject_contender(holder, &IN_USE);
+            }
+        } else if let Some((mut arrival, proven)) = self.directory.take_prover(at) {
+            arrival.live = true;
+            self.newcomer(now, arrival, proven);
         }
     }
 
-    fn reject_contender(&mut self, holder: SessionKey) {
+    fn reject_contender(&mut self, holder: SessionKey, why: &Rejection) {
         if let Some(contender) = self.directory.get_mut(holder).and_then(|session| session.contender.take()) {
-            self.reject(contender.arrival.trunk, contender.arrival.slot, &IN_USE);
+            self.reject(contender.arrival.trunk, contender.arrival.slot, why);
         }
+    }
+
+    /// Has the edge of a newcomer that waited here attach it again, since the holder of its id is
+    /// at another node now.
+    pub(super) fn send_on(&mut self, contender: &Contender) {
+        let Session { trunk, slot, .. } = contender.arrival;
+        self.trunks.send(trunk, &ToEdge::Released { slot, state: &[] });
     }
 
     /// Closes the sockets of contended ids that did not answer in time. The newcomers get the ids,
     /// except that of a session with a credential.
     pub(super) fn give_up_silent_holders(&mut self, now: Instant) {
         let answer_time = self.settings.rules.takeover_answer;
-        let is_overdue = |since: Instant| now.saturating_duration_since(since) >= answer_time;
-        for (holder, Contender { arrival, .. }) in self.directory.take_overdue_contenders(is_overdue) {
+        let is_overdue = |contender: &Contender| {
+            // The edge of a newcomer that has to answer begins later, and ends its wait.
+            let limit = if contender.proves { 2 * answer_time } else { answer_time };
+            now.saturating_duration_since(contender.since) >= limit
+        };
+        for (holder, Contender { arrival, proves, .. }) in self.directory.take_overdue_contenders(is_overdue) {
+            if proves {
+                self.reject(arrival.trunk, arrival.slot, &NO_ANSWER);
+                continue;
+            }
             if self.directory.get(holder).is_some_and(|session| session.credential.is_some()) {
                 // The session lingers, and its id with it.
                 self.close(holder, SILENT.0, SILENT.1);
@@ -65,15 +107,19 @@ impl NodeCore {
         }
     }
 
-    /// Takes the id from its holder: closes its socket and rejects its contender. Returns the
-    /// session whose edge has to confirm before messages go down to the new one. `None`: none.
+    /// Takes the id from its holder: closes its socket. Rejects its contender, or sends one with a
+    /// right to the id on. Returns the session whose edge has to confirm before messages go down to
+    /// the new one. `None`: none.
     pub(super) fn supersede(
         &mut self,
         now: Instant,
         holder: SessionKey,
         (code, reason): (CloseCode, &str),
     ) -> Option<SessionKey> {
-        self.reject_contender(holder);
+        if let Some(contender) = self.directory.get_mut(holder)?.contender.take_if(|contender| contender.proves) {
+            self.send_on(&contender);
+        }
+        self.reject_contender(holder, &IN_USE);
         self.close(holder, code, reason);
         let session = self.directory.get_mut(holder)?;
         let earlier = session.waits_for.take();

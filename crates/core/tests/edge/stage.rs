@@ -121,9 +121,10 @@ impl Edge {
         let mut said = Vec::new();
         while !rest.is_empty() {
             said.push(match ToNode::take(&mut rest).unwrap() {
-                ToNode::Attach(Attach { slot, grant: Some(grant), .. }) => {
+                ToNode::Attach(Attach { slot, live: false, grant: Some(grant), .. }) => {
                     format!("attach {slot} {}", grant.escape_ascii())
                 }
+                ToNode::Attach(Attach { slot, live: true, .. }) => format!("attach {slot} live"),
                 ToNode::Attach(attach) => format!("attach {} known {}", attach.slot, attach.state.is_some()),
                 ToNode::Grant { slot, grant } => format!("grant {slot} {}", grant.escape_ascii()),
                 ToNode::Up { slot, seq, .. } => format!("up {slot} {seq}"),

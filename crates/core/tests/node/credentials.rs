@@ -26,7 +26,8 @@ fn compete(holder: Attach<'_>, newcomers: &[Option<Credential>]) -> Output {
     for (slot, credential) in (1..).zip(newcomers) {
         let newcomer = newcomer(slot, "anna", slot as u8 + 1);
         node.send_frame(trunk, &ToNode::Attach(Attach { credential: *credential, ..newcomer }));
-        node.send_frame(trunk, &ToNode::Alive { slot: 0 });
+        // The answers of both clients.
+        [0, slot].into_iter().for_each(|slot| node.send_frame(trunk, &ToNode::Alive { slot }));
     }
     assert_eq!(node.core.sessions(), 1);
     node.take_output(trunk)
@@ -185,12 +186,17 @@ fn attach_with_token(node: &mut Node, trunk: TrunkKey, attach: Attach<'_>) {
 }
 
 #[test]
-fn newest_connection_with_token_gets_the_id_at_once() {
+fn newest_connection_with_token_gets_the_id_when_it_lives() {
     let (mut node, trunk) = Node::with_trunk();
     attach_with_token(&mut node, trunk, newcomer(0, "anna", 2));
     assert_eq!(node.take_output(trunk).attached, [0]);
     // The clock of its edge is behind.
     attach_with_token(&mut node, trunk, newcomer(1, "anna", 1));
+    let said = node.take_output(trunk);
+    assert_eq!((said.proves, said.attached, said.closed), (vec![1], vec![], vec![]));
+    node.send_frame(trunk, &ToNode::Alive { slot: 0 });
+    assert_eq!(node.take_output(trunk).rejected, [], "the holder's life does not matter");
+    node.send_frame(trunk, &ToNode::Alive { slot: 1 });
     let said = node.take_output(trunk);
     assert_eq!((said.attached, said.closed, said.rejected), (vec![1], vec![(0, 4410)], vec![]));
     assert_eq!(node.core.sessions(), 1);
@@ -202,6 +208,7 @@ fn newcomer_waiting_for_the_holder_yields_to_one_with_token() {
     node.send_frame(trunk, &ToNode::Attach(newcomer(0, "anna", 1)));
     node.send_frame(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
     attach_with_token(&mut node, trunk, newcomer(2, "anna", 3));
+    node.send_frame(trunk, &ToNode::Alive { slot: 2 });
     let said = node.take_output(trunk);
     assert_eq!((said.attached, said.closed, said.rejected), (vec![0, 2], vec![(0, 4410)], vec![(1, 409)]));
     node.pass(3 * SECOND);

@@ -18,6 +18,7 @@ mod outages;
 mod outcomes;
 mod pauses;
 mod peers;
+mod proofs;
 mod reliable;
 mod reserved;
 mod room_rates;

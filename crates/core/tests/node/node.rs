@@ -103,13 +103,15 @@ impl Node {
                     output.outcomes.extend(first.run(count).map(|seq| (seq.0, outcome)));
                 }
                 ToEdge::Released { slot, state } => output.released.push((slot, state.to_vec())),
-                ToEdge::Attached { slot, session, resumed, seq, debts, .. } => {
+                ToEdge::Attached { slot, session, resumed, seq, debts, greeting, .. } => {
                     output.debts.push(debts);
                     output.attached.push(slot);
+                    output.greeting = String::from_utf8_lossy(greeting).into_owned();
                     output.sessions.push((session, resumed));
                     output.seq = seq.0;
                 }
                 ToEdge::Rejected { slot, status, .. } => output.rejected.push((slot, status)),
+                ToEdge::Prove { slot } => output.proves.push(slot),
                 ToEdge::Close { slot, code, .. } => output.closed.push((slot, code)),
                 ToEdge::Kicked { name, at, at_once } => output.kicked.push((name.to_owned(), at, at_once)),
                 _ => {}
@@ -179,8 +181,12 @@ pub(crate) struct Output {
     pub(crate) sessions: Vec<(SessionId, bool)>,
     /// Rates that the clients of attached sessions have used elsewhere.
     pub(crate) debts: Vec<RateDebts>,
+    /// Text for the client of the last attached session.
+    pub(crate) greeting: String,
     /// Latest uplink number of the last attached session.
     pub(crate) seq: u64,
+    /// Slots of newcomers that must prove that they live.
+    pub(crate) proves: Vec<Slot>,
     /// Slots with HTTP statuses, and with close codes.
     pub(crate) rejected: Vec<(Slot, u16)>,
     pub(crate) closed: Vec<(Slot, u16)>,

@@ -129,6 +129,7 @@ impl Stage {
         let grant = self.grants.get(name).map(Grant::to_bytes);
         let attach = Attach {
             reliable: self.reliable,
+            live: resume.is_some(),
             ends_with_socket: self.ends_with_socket,
             seq: Seq(seq),
             request: Request { resume, ..Request::default() },
@@ -501,7 +502,7 @@ impl Stage {
         for node in 0..self.nodes.len() {
             let trunk = self.nodes[node].trunk;
             let batch = self.nodes[node].core.take_trunk_batch(trunk);
-            let (mut rest, mut confirms) = (&batch[..], Vec::new());
+            let (mut rest, mut confirms, mut proven) = (&batch[..], Vec::new(), Vec::new());
             while !rest.is_empty() {
                 let frame = ToEdge::take(&mut rest).unwrap();
                 let (slot, state, text) = match frame {
@@ -519,6 +520,10 @@ impl Stage {
                         assert!(outcome != DeliveryOutcome::Unavailable || !reply.is_empty());
                         (slot, None, reply)
                     }
+                    ToEdge::Prove { slot } => {
+                        proven.push(slot);
+                        continue;
+                    }
                     _ => continue,
                 };
                 let mut clients = self.clients.values_mut();
@@ -534,6 +539,9 @@ impl Stage {
             }
             for (slot, up_to) in confirms {
                 self.send_frame(node, &ToNode::Confirm { slot, up_to, exceptions: Vec::new() });
+            }
+            for slot in proven {
+                self.send_frame(node, &ToNode::Alive { slot });
             }
         }
     }

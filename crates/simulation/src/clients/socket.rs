@@ -92,6 +92,9 @@ impl World {
         // Unread bytes do not count for the keep-alive.
         if !socket.paused {
             self.edges[edge].core.heard(self.agenda.instant(), key);
+            if frame.is_none() {
+                self.edges[edge].core.client_pong(self.agenda.instant(), key);
+            }
         }
         let Some(frame) = frame else { return };
         socket.unread.push_back(frame);
@@ -217,11 +220,12 @@ impl World {
             self.socket_takes(id, last_words);
         }
         self.sockets[id].state = State::Closed;
-        let Socket { client, left, slow, come_back_after, .. } = self.sockets[id];
+        let Socket { client, left, slow, come_back_after, welcomed, .. } = self.sockets[id];
         let is_drained = code == CloseCode::GOING_AWAY && self.edges[edge].draining;
         self.trace.sent(last_words, || format!("socket {id} of c{client} is closed by the mesh: {code:?}"));
         let gives_up = self.subscribers.contains(client) && code == CloseCode::TRY_AGAIN;
-        let is_expected = left || is_drained || gives_up || slow && code == CloseCode::TOO_SLOW;
+        let is_unproven = !welcomed && (code == CloseCode::TRY_AGAIN || slow && code == CloseCode::HEARTBEAT_MISSED);
+        let is_expected = left || is_drained || gives_up || is_unproven || slow && code == CloseCode::TOO_SLOW;
         if !is_expected {
             self.ledger.broken("closed by the mesh", format!("socket {id} of c{client}: {code:?}"));
         }

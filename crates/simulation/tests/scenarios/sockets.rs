@@ -83,6 +83,7 @@ impl Mesh {
             // An unread answer does not count for the keep-alive.
             if answers && client.unread.is_none() {
                 edge.heard(self.now, client.key);
+                edge.client_pong(self.now, client.key);
             }
         }
     }

@@ -59,6 +59,22 @@ fn id_of_a_silent_holder_goes_to_the_newcomer_in_two_seconds() {
 }
 
 #[test]
+fn late_request_of_a_gone_client_leaves_its_live_socket() {
+    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+    let first = mesh.connects("bob", "e", "a");
+    mesh.is_lost(first);
+    mesh.hold_back("f", "a");
+    let late = mesh.resumes("bob", first, "f", "a");
+    mesh.clients[late].answers_pings = false;
+    let live = mesh.goes_on("bob", first, "e", "a");
+    mesh.let_go("f", "a");
+    mesh.pass(3 * SECOND);
+    assert_eq!((mesh.clients[live].closed, mesh.clients[late].closed), (None, Some(4004)));
+    let next = mesh.goes_on("bob", live, "f", "a");
+    assert_eq!((mesh.clients[live].closed, mesh.clients[next].closed), (Some(4410), None));
+}
+
+#[test]
 fn old_socket_is_closed_when_its_session_resumed_elsewhere() {
     let (mut mesh, bob_id, [anna, old, new]) = resumed_unknown_to_the_edge_of_the_old_socket();
     mesh.goes_next_to(old, "b");
