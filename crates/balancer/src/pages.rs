@@ -17,11 +17,12 @@ const PACKAGES_POLICY: &str = "default-src 'self'; connect-src 'self' ws: wss:; 
      script-src 'self' https://unpkg.com/ 'sha256-XLtrl6ktqOIk9hfVsQ3C9Tg9z45HTMNeRgAZsRLSD0E='; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const CLIENT: &str = include_str!("../../client/web/client.js");
-/// Modules that only `client.js` imports.
-const CLIENT_PARTS: &[&str] = &[
+/// Names that the SDK exports, each with its module.
+const EXPORTS: &str = include_str!("../../client/web/index.js");
+/// Modules of the SDK, each after those that its top level uses.
+const MODULES: &[&str] = &[
     include_str!("../../client/web/core/rules.js"),
-    include_str!("../../client/web/core/outcome.js"),
+    include_str!("../../client/web/core/mesh_error.js"),
     include_str!("../../client/web/core/outgoing.js"),
     include_str!("../../client/web/core/incoming.js"),
     include_str!("../../client/web/core/ending.js"),
@@ -30,29 +31,43 @@ const CLIENT_PARTS: &[&str] = &[
     include_str!("../../client/web/core/rooms.js"),
     include_str!("../../client/web/core/tokens.js"),
     include_str!("../../client/web/core/connection.js"),
+    include_str!("../../client/web/core/pacer.js"),
+    include_str!("../../client/web/core/members.js"),
     include_str!("../../client/web/core/requests.js"),
     include_str!("../../client/web/core/core.js"),
+    include_str!("../../client/web/random_id.js"),
+    include_str!("../../client/web/emitter.js"),
+    include_str!("../../client/web/abort.js"),
+    include_str!("../../client/web/options.js"),
+    include_str!("../../client/web/reason.js"),
+    include_str!("../../client/web/token_source.js"),
     include_str!("../../client/web/socket.js"),
     include_str!("../../client/web/page_events.js"),
     include_str!("../../client/web/saved_session.js"),
+    include_str!("../../client/web/room.js"),
+    include_str!("../../client/web/peer.js"),
+    include_str!("../../client/web/client.js"),
 ];
 
-/// Modules that pages of any origin may load.
-static SDK: LazyLock<[File; 3]> = LazyLock::new(|| {
-    let module = |path, text| File { path, kind: SCRIPT, text };
-    [
-        module("/client.js", join(CLIENT_PARTS, CLIENT).leak()),
-        module("/peer.js", include_str!("../../client/web/peer.js")),
-        module("/room.js", include_str!("../../client/web/room.js")),
-    ]
+/// The SDK for pages of any origin: as one module, and as one classic script with a global. A page
+/// that loaded the modules one by one could get them from balancers of different releases.
+static SDK: LazyLock<[File; 2]> = LazyLock::new(|| {
+    let (joined, names) = (join(), exports().collect::<Vec<_>>().join(", "));
+    let module = format!("{joined}export {{ {names} }};\n");
+    let script = format!("var SignalingMesh = (() => {{\n'use strict';\n{joined}return {{ {names} }};\n}})();\n");
+    let file = |path, text: String| File { path, kind: SCRIPT, text: text.leak() };
+    [file("/signaling-mesh.mjs", module), file("/signaling-mesh.js", script)]
 });
 
-/// Joins a module and its parts into one module with the exports of `module`. A page that loaded
-/// the parts one by one could get them from balancers of different releases.
-fn join(parts: &[&str], module: &str) -> String {
-    let parts = parts.iter().flat_map(|part| part.lines()).map(|line| line.strip_prefix("export ").unwrap_or(line));
-    let lines = parts.chain(module.lines()).filter(|line| !line.contains(" from './"));
-    lines.flat_map(|line| [line, "\n"]).collect()
+/// Returns the names that the SDK exports.
+fn exports() -> impl Iterator<Item = &'static str> {
+    EXPORTS.lines().filter_map(|line| line.strip_prefix("export { ")?.split(' ').next())
+}
+
+/// Joins the modules without their imports and exports.
+fn join() -> String {
+    let lines = MODULES.iter().flat_map(|module| module.lines()).filter(|line| !line.contains(" from './"));
+    lines.flat_map(|line| [line.strip_prefix("export ").unwrap_or(line), "\n"]).collect()
 }
 
 const DEMO: &[File] = built_in_files!["../web/":
@@ -116,17 +131,33 @@ mod tests {
     }
 
     #[test]
-    fn sdk_contains_every_module_and_joins_the_client() {
-        let modules = [&[CLIENT, SDK[1].text, SDK[2].text], CLIENT_PARTS].concat();
+    fn sdk_joins_every_module_and_its_exports() {
         for path in ["../client/web", "../client/web/core"].into_iter().flat_map(files_in) {
-            let name = path.to_str().unwrap();
-            if name.ends_with(".js") && !name.ends_with(".test.js") {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if name.ends_with(".js") && !name.ends_with(".test.js") && !["index.js", "react.js"].contains(&name) {
                 let module = std::fs::read_to_string(&path).unwrap();
-                assert!(modules.contains(&module.as_str()), "{name} is not served");
+                assert!(MODULES.contains(&module.as_str()), "{name} is not served");
             }
         }
-        assert!(!SDK[0].text.contains("import {"));
-        assert_eq!(SDK[0].text.matches("\nexport ").count(), CLIENT.matches("\nexport ").count());
+        assert_eq!(exports().count(), EXPORTS.matches("export").count());
+        for file in SDK.iter() {
+            assert!(!file.text.contains("import {") && file.text.contains("return { Client, ") | file.text.contains("export { Client, "));
+        }
+    }
+
+    /// Modules share one scope when they are joined.
+    #[test]
+    fn sdk_has_each_top_level_name_once() {
+        let mut names = std::collections::BTreeSet::new();
+        for line in MODULES.iter().flat_map(|module| module.lines()) {
+            let line = line.strip_prefix("export ").unwrap_or(line);
+            let mut words = line.strip_prefix("async ").unwrap_or(line).split([' ', '(', ';', '=']);
+            if ["const", "let", "function", "class"].contains(&words.next().unwrap()) {
+                let name = words.next().unwrap();
+                assert!(names.insert(name), "{name} is the name of two top-level items");
+            }
+        }
+        assert!(names.contains("Client"));
     }
 
     #[test]
@@ -140,13 +171,13 @@ mod tests {
 
     #[tokio::test]
     async fn known_file_is_answered_with_not_modified() {
-        let first = ask("/client.js", None).await;
+        let first = ask("/signaling-mesh.mjs", None).await;
         let headers = [CACHE_CONTROL, CONTENT_TYPE, ACCESS_CONTROL_ALLOW_ORIGIN].map(|name| &first.headers()[name]);
         assert_eq!(headers, ["no-cache", SCRIPT, "*"]);
         let tag = first.headers()[ETAG].clone();
         let weak = HeaderValue::from_str(&format!("\"other\", W/{}", tag.to_str().unwrap())).unwrap();
         for known in [&tag, &weak] {
-            let again = ask("/client.js", Some(known)).await;
+            let again = ask("/signaling-mesh.mjs", Some(known)).await;
             assert_eq!((again.status().as_u16(), &again.headers()[ETAG]), (304, &tag));
             assert!(to_bytes(again.into_body(), 1).await.unwrap().is_empty());
         }

@@ -1,39 +1,71 @@
 /**
- * The JavaScript SDK. `core` makes the decisions. This module performs them with sockets, timers
- * and promises. README.md is the guide.
+ * The client. `core` makes the decisions. This module performs them with sockets, timers and
+ * promises. README.md is the guide.
  */
 
+import { onAbort } from './abort.js';
 import { Core } from './core/core.js';
-import { RequestError, SendError } from './core/outcome.js';
+import { NO_FRAME } from './core/ending.js';
+import { MeshError } from './core/mesh_error.js';
+import { assertJson, isName } from './core/outgoing.js';
+import { REQUEST_TIMEOUT } from './core/rules.js';
+import { Emitter, emit } from './emitter.js';
+import { checkOptions, checkUrls, makeLog } from './options.js';
 import { watchPage } from './page_events.js';
+import { reasonOf } from './reason.js';
+import { Room } from './room.js';
 import { SavedSession, parseSession } from './saved_session.js';
 import { leaveSocket, openSocket } from './socket.js';
-
-export { RequestError, SendError };
+import { fetchToken } from './token_source.js';
 
 /** Longest timer of a browser, in milliseconds. */
 const MAX_TIMER = 2_147_483_647;
+/** Time limit of the promise of `connect`, unless given. */
+const CONNECT_TIMEOUT = 20_000;
+/** Field of the data of a signal between calls. */
+const CALL = '~call';
 
 /**
  * A client of the mesh. It reconnects by itself, resumes its session, and reports each message
- * once. README.md lists its events; `client.d.ts` has their types.
+ * once.
+ *
+ * @template [Signal=any] data of signals
+ * @extends {Emitter<import('./types.js').ClientEvents<Signal>>}
  */
-export class Client extends EventTarget {
-  /** Id of the client in the mesh. */
+export class Client extends Emitter {
+  /** Id of the client in the mesh. @type {string} */
   clientId;
   #urls;
   #WebSocket;
   #core;
   #token;
+  #connectTimeoutMs;
+  #log;
   /** Number of calls of `#token`. */
   #tokenCalls = 0;
+  /** Error of the latest call of `#token`, until the next one. */
+  #tokenError;
   #saves;
   #socket = null;
+  /** Resolves once the latest socket is closed. */
+  #socketClosed = Promise.resolve();
+  #url = '';
   #timer;
-  /** `resolve` and `reject` of the promises of requests without an outcome. */
+  /** `{resolve, reject}` of requests without an outcome. */
   #settlerByTicket = new Map();
+  /** `(error?) => void` of the promises of `connect`. */
+  #connecting = new Set();
+  #roomByName = new Map();
+  #changedRooms = new Set();
   #iceServers = [];
   #node = null;
+  /** @type {import('./types.js').ClientState} */
+  #state = 'disconnected';
+  /** Whether a server has accepted the client since it started. */
+  #wasWelcome = false;
+  /** Reason of the latest loss, until the next connection. @type {MeshError | undefined} */
+  #reason;
+  #counts = { connects: 0, resumes: 0, sent: 0, received: 0 };
   /** The text that was stored when the session was suspended, or null. */
   #suspended = null;
   /** Ends the watch of the page; null while the client is closed. */
@@ -43,151 +75,153 @@ export class Client extends EventTarget {
   /**
    * Creates a client without a connection: call `connect`.
    *
-   * @param {object} options
-   * @param {string[]} options.urls at least one address of a balancer, `wss://HOST/v1/connect`.
-   *   They are tried in this order, the next one after each failure or loss
-   * @param {string} options.clientId 1 to 128 of `A-Z a-z 0-9 . _ ~ : @ -`, without `~` first. The
-   *   server refuses others
-   * @param {() => Promise<{token: string, valid_ms?: number}>} [options.token] returns a token of
-   *   the client and its remaining validity in milliseconds. Without `valid_ms` the token is used
-   *   until a server rejects it. Called before the first attempt, before a token expires, and after
-   *   a server rejected a token that was used before. After 30 s the call counts as failed. A
-   *   failed call for an attempt is a failed attempt; for an open connection it is repeated.
-   * @param {typeof WebSocket} [options.WebSocket] the global one unless given
-   * @param {Storage | null} [options.storage] where the next page of the tab finds the session:
-   *   sessionStorage unless given; null disables this
-   * @param {number} [options.queue] maximum requests that are not sent yet, 256 unless given. One
-   *   more rejects with `queue_full`
-   * @param {number} [options.queueBytes] maximum bytes of requests that are not sent yet, 1 MiB
-   *   unless given. More reject with `queue_full`
-   * @param {number} [options.timeoutMs] time limit of a request in milliseconds, including time
-   *   without a connection, 60,000 unless given. After it the request rejects with `expired`
+   * @param {string | string[]} url address of a balancer, or several, tried in this order, the next
+   *   one after each failure or loss: `ws`, `wss`, `http` or `https`. The default path is
+   *   `/v1/connect`
+   * @param {import('./types.js').ClientOptions} options
+   * @throws {TypeError} for an invalid address or option
    */
-  constructor({ urls, clientId, token, ...options }) {
+  constructor(url, options) {
     super();
-    const { WebSocket = globalThis.WebSocket, ...others } = options;
-    const { storage = sessionStorageOfPage(), ...limits } = others;
+    const urls = checkUrls(url);
+    checkOptions(options ?? {});
+    const { clientId, token, timeoutMs, queue, queueBytes } = options;
     this.clientId = clientId;
     this.#urls = urls;
-    this.#WebSocket = WebSocket;
+    this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
     this.#token = token;
+    this.#connectTimeoutMs = options.connectTimeoutMs ?? CONNECT_TIMEOUT;
+    this.#log = makeLog(options.logLevel, options.logger);
+    const storage = options.storage === undefined ? sessionStorageOfPage() : options.storage;
     this.#saves = new SavedSession(storage, clientId);
+    const limits = { timeoutMs: timeoutMs ?? REQUEST_TIMEOUT, queue, queueBytes };
     this.#core = new Core({ clientId, urls: urls.length, tokens: token !== undefined, ...limits });
   }
 
-  /**
-   * `closed`, `connecting`, `connected` or `waiting`: for the next attempt, or while the browser
-   * keeps the page that was left.
-   */
+  /** `disconnected`, `connecting` (until the first connection), `connected` or `reconnecting`. */
   get state() {
-    return this.#core.state;
+    return this.#state;
   }
 
-  /** The latest ICE servers from the mesh, for `RTCPeerConnection`. Empty before `welcome`. */
+  /**
+   * The latest ICE servers from the mesh, for `RTCPeerConnection`; empty before the first
+   * connection. They are renewed before their credentials end.
+   *
+   * @returns {import('./types.js').IceServer[]}
+   */
   get iceServers() {
     return this.#iceServers;
   }
 
-  /** Id of the node that serves this client; null before `welcome`, or if not revealed. */
+  /** Id of the node that serves this client; null before the first connection, or if hidden. */
   get node() {
     return this.#node;
   }
 
+  /** Numbers since the client was created. @returns {import('./types.js').Stats} */
+  get stats() {
+    return { ...this.#counts, ...this.#core.stats };
+  }
+
   /**
-   * Connects, and ends the wait for the next attempt. Returns at once. Has no effect while
-   * connecting or connected. A closed client resumes the session that a page of this tab saved, if
-   * there is one, or starts a new one.
+   * Connects, and ends the wait for the next attempt. A disconnected client resumes the session
+   * that a page of this tab saved, or starts a new one.
    *
-   * @throws {TypeError} if the platform has no WebSocket and the options name none
-   * @throws {TypeError | DOMException} if the URL is invalid, unless a token is fetched first. In
-   *   both cases the attempt fails after 10 s
+   * @param {{signal?: AbortSignal}} [options] an abort closes the client
+   * @returns {Promise<void>} resolves once connected. Rejects with a `MeshError` if the server
+   *   refuses the client for good, if the client is closed, and after `connectTimeoutMs`: then the
+   *   client still tries. It may be ignored
+   * @throws {TypeError} if the platform has no WebSocket and the options have none
    */
-  connect() {
-    if (!this.#WebSocket) throw new TypeError('this platform has no WebSocket: pass a class as the option WebSocket');
+  connect({ signal } = {}) {
+    if (!this.#WebSocket) throw new TypeError('WebSocket: this platform has none, pass a class, such as that of the package ws');
+    const connected = new Promise((resolve, reject) => {
+      const timer = setTimeout(() => settle(this.#tooLate()), this.#connectTimeoutMs);
+      const abort = () => {
+        settle(new MeshError('aborted'));
+        this.close();
+      };
+      const settle = (error) => {
+        this.#connecting.delete(settle);
+        clearTimeout(timer);
+        ignoreAbort();
+        if (error) reject(error);
+        else resolve();
+      };
+      const ignoreAbort = onAbort(signal, abort);
+      this.#connecting.add(settle);
+      if (signal?.aborted) abort();
+      else this.#start();
+      if (this.#state === 'connected') settle();
+    });
+    connected.catch(() => {});
+    return connected;
+  }
+
+  #start() {
     this.#perform((now) => {
       this.#takeSaved(now);
       this.#core.start(now);
     });
   }
 
+  #tooLate() {
+    const last = this.#reason ? `: ${this.#reason.message}` : '';
+    const text = `not connected within ${this.#connectTimeoutMs} ms${last}`;
+    return new MeshError('expired', text, { cause: this.#reason });
+  }
+
   /**
    * Sends `data`, any JSON, to another client. Messages to one client arrive in the order sent.
-   * Resolves when its application, or the socket of a client without an SDK, has the message.
    *
    * @param {string} to id of the recipient
-   * @param {unknown} data
-   * @param {{ttlMs?: number}} [options] maximum time that the mesh holds the message for an absent
-   *   recipient, in whole milliseconds. 0: not at all. The mesh's own hold time is the upper limit
-   *   and the default
-   * @returns {Promise<{members: undefined}>} rejects with a `SendError` if the request is not
-   *   accepted, and with a `RequestError` if it is not known to have been carried out. Rejects with
-   *   a `TypeError` if `data` has no JSON form
+   * @param {Signal} data
+   * @param {{ttlMs?: number, signal?: AbortSignal}} [options] `ttlMs`: maximum time that the mesh
+   *   holds the message for an absent recipient, in milliseconds; 0: not at all. The mesh's own hold
+   *   time is the upper limit and the default
+   * @returns {Promise<void>} resolves when the recipient's application has it; rejects with a
+   *   `MeshError`
+   * @throws {TypeError} if `data` has no JSON form
    */
-  signal(to, data, { ttlMs } = {}) {
+  signal(to, data, { ttlMs, signal } = {}) {
+    assertJson(data);
     const ttl = ttlMs === undefined ? {} : { ttl_ms: ttlMs };
-    return this.#request({ type: 'signal', to, data, ...ttl });
+    return this.#request({ type: 'signal', to, data, ...ttl }, signal);
   }
 
   /**
-   * Joins a room, or its waiting queue if it is full. Resolves after the `joined` or `waiting`
-   * event. After the loss of its session the client rejoins by itself, again after a refusal that
-   * names a wait.
+   * Returns the room with this name, the same object at each call. The client does not join by it.
    *
-   * @param {string} room 1 to 128 of the characters of a client id, without `~` first
-   * @param {unknown} [data] shown to the members; the mesh refuses more than 4 KiB. Without it a
-   *   member's present data stays
-   * @returns {Promise<{members: undefined}>} rejects as `signal` does, with the code
-   *   `too_many_rooms` beyond 256 rooms
+   * @template [Data=any] data that members show
+   * @template [Broadcast=any] data of broadcasts
+   * @param {string} name 1 to 128 of the characters of a client id, without `~` first
+   * @returns {Room<Data, Broadcast>}
+   * @throws {MeshError} `bad_name`
    */
-  join(room, data) {
-    return this.#request({ type: 'join', room, ...(data === undefined ? {} : { data }) });
-  }
-
-  /**
-   * Leaves a room or its waiting queue.
-   *
-   * @param {string} room
-   * @returns {Promise<{members: undefined}>} rejects as `signal` does
-   */
-  leave(room) {
-    return this.#request({ type: 'leave', room });
-  }
-
-  /**
-   * Sends `data` to all other members of a room that the client is in.
-   *
-   * @param {string} room
-   * @param {unknown} data
-   * @returns {Promise<{members: number}>} number of members that the broadcast reached, once the
-   *   outcome for each is known; rejects as `signal` does, with the code `rate_limited` above the
-   *   server's limit of messages or members
-   */
-  broadcast(room, data) {
-    return this.#request({ type: 'broadcast', room, data });
-  }
-
-  /**
-   * Requests a page of at most 500 members of a room. The answer is a `joined` or `error` event;
-   * none if the connection is lost first.
-   *
-   * @param {string} room
-   * @param {string} [after] id of the last member of the page before; absent for the first page
-   * @throws {SendError} `not_connected` or `closed`
-   */
-  members(room, after) {
-    const page = after === undefined ? {} : { after };
-    this.#perform(() => this.#core.ask({ type: 'members', room, ...page }));
+  room(name) {
+    const known = this.#roomByName.get(name);
+    if (known) return known;
+    if (!isName(name)) throw new MeshError('bad_name', `no name of a room: ${JSON.stringify(name)}`);
+    const room = new Room(this, name, {
+      members: () => this.#core.room(name),
+      request: (request, signal) => this.#request(request, signal),
+    });
+    this.#roomByName.set(name, room);
+    return room;
   }
 
   /**
    * Ends the session, and removes a saved one from the storage. Without a connection the mesh keeps
    * the session until it expires. Requests without an outcome reject with `closed`.
+   *
+   * @returns {Promise<void>} resolves when the socket is closed, after at most 2 s
    */
   close() {
     this.#perform(() => {
       this.#saves.take();
       this.#core.close();
     });
+    return this.#socketClosed;
   }
 
   /**
@@ -199,17 +233,40 @@ export class Client extends EventTarget {
     this.#perform(() => this.#core.detach());
   }
 
-  #request(request) {
+  /** Reports a change of the network, on platforms without the event `online`. */
+  networkChanged() {
+    this.#perform((now, random) => this.#core.networkChanged(now, random));
+  }
+
+  /** @returns {Promise<any>} */
+  #request(request, signal) {
+    if (signal?.aborted) return Promise.reject(new MeshError('aborted'));
+    try {
+      return this.#perform((now) => this.#accept(this.#core.request(now, request), signal));
+    } catch (error) {
+      if (!(error instanceof MeshError)) throw error;
+      return Promise.reject(error);
+    }
+  }
+
+  #accept(ticket, signal) {
     return new Promise((resolve, reject) => {
-      this.#perform((now) => {
-        this.#settlerByTicket.set(this.#core.request(now, request), { resolve, reject });
+      const end = (settle) => (value) => {
+        ignoreAbort();
+        settle(value);
+      };
+      const ignoreAbort = onAbort(signal, () => {
+        const wasSent = this.#perform(() => this.#core.cancel(ticket));
+        this.#settlerByTicket.delete(ticket);
+        end(reject)(new MeshError('aborted', undefined, { wasSent }));
       });
+      this.#settlerByTicket.set(ticket, { resolve: end(resolve), reject: end(reject) });
     });
   }
 
   #takeSaved(now) {
     const { isSuspended } = this.#core;
-    if (this.state !== 'closed' && !isSuspended) return;
+    if (this.#core.state !== 'closed' && !isSuspended) return;
     const text = this.#saves.take();
     // The stored session is still the one of this page.
     if (isSuspended && text === this.#suspended) return;
@@ -222,21 +279,22 @@ export class Client extends EventTarget {
     const core = this.#core;
     const step = (input) => () => this.#perform(input);
     return watchPage({
-      networkChanged: step((now, random) => core.networkChanged(now, random)),
+      networkChanged: () => this.networkChanged(),
       left: (isKept) => this.#perform(() => (isKept ? core.suspend() : core.detach())),
-      shownAgain: () => core.isSuspended && this.connect(),
+      shownAgain: () => core.isSuspended && this.#start(),
       hidden: step(() => core.hidden()),
       visible: step((now, random) => core.shown(now, random)),
     });
   }
 
   /**
-   * Calls an input of the core and performs the effects. If a listener calls the client, those
-   * effects follow, so that requests are sent in the order of their numbers.
+   * Calls an input of the core, performs the effects, and returns the result of the input. If a
+   * listener calls the client, those effects follow, so that requests are sent in the order of
+   * their numbers.
    */
   #perform(input) {
     try {
-      input(Math.floor(performance.now()), Math.random());
+      return input(Math.floor(performance.now()), Math.random());
     } finally {
       if (!this.#isPerforming) this.#performEffects();
     }
@@ -248,6 +306,9 @@ export class Client extends EventTarget {
     try {
       for (let effects = core.takeEffects(); effects.length > 0; effects = core.takeEffects()) {
         for (const effect of effects) this.#act(effect);
+        const changed = [...this.#changedRooms];
+        this.#changedRooms.clear();
+        for (const room of changed) emit(room, 'change', undefined);
       }
     } finally {
       this.#isPerforming = false;
@@ -260,66 +321,185 @@ export class Client extends EventTarget {
     else if (effect === 'ask_token') this.#fetchToken();
     else if (effect.open) this.#open(effect.open);
     else if (effect.close) this.#leaveSocket(effect.close);
-    else if (effect.write) this.#socket?.send(effect.write);
-    else if (effect.saved) this.#suspended = this.#saves.put(effect.saved);
+    else if (effect.write) this.#write(effect.write);
+    else if (effect.saved) this.#save(effect.saved);
     else if (effect.event) this.#report(effect.event);
     else if (effect.state) this.#changeState(effect);
     else if (effect.settle) this.#settle(effect);
+    else if (effect.room) this.#reportRoom(effect);
   }
 
-  #report(message) {
-    if (message.type === 'ice_servers') this.#iceServers = message.ice_servers ?? [];
-    if (message.type === 'moved') this.#node = message.node ?? null;
-    this.#emit(message.type, message);
+  #save(session) {
+    this.#suspended = this.#saves.put(session);
+    if (this.#core.isSuspended) this.#enter('reconnecting');
+  }
+
+  #write(text) {
+    this.#counts.sent += 1;
+    this.#socket?.send(text);
+  }
+
+  #report({ type, ...message }) {
+    const { from, data, id, room } = message;
+    if (type === 'signal' && data?.[CALL] !== undefined) {
+      if (isName(data[CALL])) emit(this.room(data[CALL]), CALL, { from, data });
+    } else if (type === 'signal') emit(this, type, { from, data, id });
+    else if (type === 'broadcast') emit(this.room(room), type, { from, data, id });
+    else if (type === 'moved') this.#node = message.node ?? null;
+    else if (type === 'ice_servers') {
+      this.#iceServers = message.ice_servers ?? [];
+      emit(this, 'iceServers', this.#iceServers);
+    } else if (type === 'error') {
+      const details = { retryAfterMs: message.retry_after_ms, wasSent: true };
+      this.#reportError(new MeshError(message.code, message.message, details));
+    }
+  }
+
+  #reportError(error) {
+    this.#log('warn', error.message);
+    emit(this, 'error', error);
+  }
+
+  #reportRoom(effect) {
+    const room = this.room(effect.room);
+    this.#changedRooms.add(room);
+    room.revision += 1;
+    if (effect.member_joined) emit(room, 'join', effect.member_joined);
+    else if (effect.member_updated) emit(room, 'update', effect.member_updated);
+    else if (effect.member_left) emit(room, 'leave', { member: effect.member_left, reason: effect.reason });
+    else if (effect.reason === undefined) emit(room, 'state', { state: effect.room_state });
+    else emit(room, 'state', { state: effect.room_state, reason: effect.reason });
   }
 
   #changeState(effect) {
-    if (effect.state === 'connected') {
-      this.#iceServers = effect.welcome.ice_servers ?? [];
-      this.#node = effect.welcome.node ?? null;
-    }
     if (effect.state === 'closed') {
       this.#unwatch?.();
       this.#unwatch = null;
     } else {
       this.#unwatch ??= this.#watchPage();
     }
-    this.#emit('state', effect);
+    if (effect.state === 'connected') this.#connected(effect);
+    else if (effect.state === 'connecting') this.#enter(this.#wasWelcome ? 'reconnecting' : 'connecting');
+    else this.#lost(effect);
   }
 
+  #connected({ resumed: isResumed, welcome }) {
+    this.#iceServers = welcome.ice_servers ?? [];
+    this.#node = welcome.node ?? null;
+    this.#counts.connects += 1;
+    this.#counts.resumes += isResumed ? 1 : 0;
+    this.#wasWelcome = true;
+    this.#reason = undefined;
+    this.#log('info', `connected to ${this.#url}`);
+    this.#enter('connected', { isResumed });
+    for (const settle of [...this.#connecting]) settle();
+  }
+
+  #lost({ state, in_ms: retryInMs, ...why }) {
+    const isOver = state === 'closed';
+    const context = { wasWelcome: this.#wasWelcome, tokenError: this.#tokenError };
+    const reason = reasonOf(why, context) ?? (isOver ? this.#endReason() : undefined);
+    this.#reason = reason;
+    if (reason) {
+      const then = isOver ? 'the client stays away' : `next attempt in ${retryInMs} ms`;
+      this.#log(isOver ? 'error' : 'warn', `${this.#url}: ${reason.message}, ${then}`);
+    }
+    const details = reason ? { reason } : {};
+    if (!isOver) {
+      const next = this.#wasWelcome ? 'reconnecting' : 'connecting';
+      return this.#enter(next, { ...details, retryInMs });
+    }
+    this.#wasWelcome = false;
+    this.#enter('disconnected', details);
+    const error = new MeshError('closed', reason?.message, { ...reason, cause: reason });
+    for (const settle of [...this.#connecting]) settle(reason ?? error);
+  }
+
+  /** Reports a change of the state, and each failed attempt. */
+  #enter(state, details = {}) {
+    const isNews = this.#state !== state || details.reason !== undefined;
+    this.#state = state;
+    if (!isNews) return;
+    emit(this, 'state', { state, ...details });
+    emit(this, state, { state, ...details });
+  }
+
+  /** @param {{settle: number, as: any, count?: number}} effect */
   #settle({ settle, as, count }) {
     const settler = this.#settlerByTicket.get(settle);
     this.#settlerByTicket.delete(settle);
-    if (as === 'delivered') settler?.resolve({ members: count });
-    else settler?.reject(new RequestError(as));
+    if (as === 'delivered') settler?.resolve(count);
+    else settler?.reject(this.#errorOf(as));
+  }
+
+  #errorOf({ refused, message, retry_after_ms: retryAfterMs, expired, closed }) {
+    if (refused) return new MeshError(refused, message, { retryAfterMs, wasSent: true });
+    const { sent: wasSent } = expired ?? closed;
+    const details = { wasSent, cause: this.#reason };
+    const why = this.#reason ? `: ${this.#reason.message}` : '';
+    if (expired) return new MeshError('expired', `no answer within the time limit${why}`, details);
+    return new MeshError('closed', `the client was closed${why}`, details);
   }
 
   #open({ url, resume, token }) {
-    const session = { clientId: this.clientId, resume, token };
-    this.#socket = openSocket(this.#WebSocket, this.#urls[url], session, {
-      text: (text) => this.#perform((now, random) => this.#core.text(now, random, text)),
-      closed: (code) => {
-        this.#socket = null;
-        this.#perform((now, random) => this.#core.lost(now, random, { code }));
-      },
-    });
+    const address = this.#urls[url];
+    [this.#url] = address.split('?');
+    this.#log('debug', `connecting to ${this.#url}`);
+    try {
+      const session = { clientId: this.clientId, resume, token };
+      this.#socket = openSocket(this.#WebSocket, address, session, {
+        opened: () => this.#perform((now) => this.#core.opened(now)),
+        text: (text) => {
+          this.#counts.received += 1;
+          this.#perform((now, random) => this.#core.text(now, random, text));
+        },
+        closed: (code, reason) => this.#socketLost(code, reason),
+      });
+    } catch (error) {
+      this.#socketLost(NO_FRAME, error.message);
+    }
+  }
+
+  #socketLost(code, reason) {
+    this.#socket = null;
+    this.#perform((now, random) => this.#core.lost(now, random, { code, reason }));
   }
 
   #leaveSocket(code) {
     const socket = this.#socket;
     this.#socket = null;
-    if (socket !== null) leaveSocket(socket, code);
+    if (socket !== null) this.#socketClosed = leaveSocket(socket, code);
   }
 
   async #fetchToken() {
     const call = ++this.#tokenCalls;
+    this.#tokenError = undefined;
     try {
-      const token = await this.#token();
-      this.#perform((now) => this.#core.token(now, token));
-    } catch {
+      const token = await fetchToken(this.#token);
+      if (token === null) this.#refuseToken(call);
+      else this.#perform((now) => this.#core.token(now, token));
+    } catch (error) {
       // A call that fails after its time limit must not end the next one.
-      if (call === this.#tokenCalls) this.#perform((now, random) => this.#core.tokenFailed(now, random));
+      if (call !== this.#tokenCalls) return;
+      this.#tokenError = error;
+      this.#reportError(reasonOf({ fault: 'no_token' }, { wasWelcome: false, tokenError: error }));
+      this.#perform((now, random) => this.#core.tokenFailed(now, random));
     }
+  }
+
+  #refuseToken(call) {
+    if (call !== this.#tokenCalls) return;
+    this.#isRefused = true;
+    this.#perform(() => this.#core.close());
+  }
+
+  #isRefused = false;
+
+  /** Reason of an end that the core does not know. */
+  #endReason() {
+    if (!this.#isRefused) return undefined;
+    this.#isRefused = false;
+    return new MeshError('token_failed', 'the token function returned null');
   }
 
   #schedule() {
@@ -329,10 +509,6 @@ export class Client extends EventTarget {
     const wait = Math.min(MAX_TIMER, Math.max(0, deadline - Math.floor(performance.now())));
     const tick = () => this.#perform((now, random) => this.#core.tick(now, random));
     this.#timer = setTimeout(tick, wait);
-  }
-
-  #emit(type, detail) {
-    this.dispatchEvent(new CustomEvent(type, { detail }));
   }
 }
 

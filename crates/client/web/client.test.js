@@ -6,12 +6,13 @@ import test from 'node:test';
 import { Client } from './client.js';
 import { FakeSocket, WELCOME } from './testing/socket.js';
 
+const OPTIONS = { clientId: 'me', WebSocket: FakeSocket, storage: null, logLevel: 'none' };
+
 /** Returns a client that is connecting, with mocked timers. */
 function connecting(context) {
   context.mock.timers.enable({ apis: ['setTimeout'] });
   context.mock.method(Math, 'random', () => 0);
-  const urls = ['ws://mesh.example/v1/connect'];
-  const client = new Client({ urls, clientId: 'me', WebSocket: FakeSocket, storage: null });
+  const client = new Client('ws://mesh.example', OPTIONS);
   client.connect();
   return client;
 }
@@ -21,7 +22,7 @@ const welcome = (fields) => FakeSocket.latest.deliver({ ...WELCOME, resumed: fal
 test('request without an answer repeats on the next socket', async (context) => {
   const client = connecting(context);
   const received = [];
-  client.addEventListener('signal', ({ detail }) => received.push(detail.data));
+  client.on('signal', ({ data }) => received.push(data));
   const first = FakeSocket.latest;
   welcome({ resume: 'r1' });
   const delivered = client.signal('bob', 'hello');
@@ -38,7 +39,7 @@ test('request without an answer repeats on the next socket', async (context) => 
   second.deliver({ type: 'ack', id: 1 });
   await delivered;
   client.close();
-  assert.deepEqual([client.state, second.closed], ['closed', 1000]);
+  assert.deepEqual([client.state, second.closed], ['disconnected', 1000]);
 });
 
 test('request of a listener follows repeated requests', (context) => {
@@ -50,9 +51,7 @@ test('request of a listener follows repeated requests', (context) => {
   signal('again');
   FakeSocket.latest.end(1006);
   context.mock.timers.tick(10);
-  client.addEventListener('state', ({ detail }) => {
-    if (detail.state === 'connected') signal('back');
-  });
+  client.on('connected', () => signal('back'));
   welcome({ resume: 'r2', resumed: true });
   const sent = FakeSocket.latest.sent.map((text) => JSON.parse(text).data);
   assert.deepEqual(sent, ['hello', 'again', 'back']);
@@ -62,8 +61,10 @@ test('request of a listener follows repeated requests', (context) => {
 
 test('closed client ignores events of the page', (context) => {
   const page = new EventTarget();
-  globalThis.addEventListener = page.addEventListener.bind(page);
-  context.after(() => delete globalThis.addEventListener);
+  for (const method of ['addEventListener', 'removeEventListener']) {
+    globalThis[method] = page[method].bind(page);
+    context.after(() => delete globalThis[method]);
+  }
   const fire = (type, fields) => page.dispatchEvent(Object.assign(new Event(type), fields));
   const client = connecting(context);
   welcome({ resume: 'r1' });
@@ -77,7 +78,7 @@ test('closed client ignores events of the page', (context) => {
   client.close();
   fire('online');
   fire('pageshow', { persisted: true });
-  assert.equal(client.state, 'closed');
+  assert.equal(client.state, 'disconnected');
 });
 
 test('client reports its latest ICE servers and node', (context) => {
@@ -97,8 +98,9 @@ test('late failure of a token call does not end the next call', async (context) 
   context.mock.timers.enable({ apis: ['setTimeout'] });
   const failures = [];
   const token = () => new Promise((_, fail) => failures.push(fail));
-  const options = { urls: ['ws://mesh.example/v1/connect'], clientId: 'me', storage: null };
-  const client = new Client({ ...options, token, WebSocket: FakeSocket });
+  const client = new Client('ws://mesh.example', { ...OPTIONS, token });
+  const changes = [];
+  client.on('state', (change) => changes.push(change));
   client.connect();
   client.close();
   client.connect();
@@ -107,7 +109,7 @@ test('late failure of a token call does not end the next call', async (context) 
   assert.deepEqual([failures.length, client.state], [2, 'connecting']);
   failures[1](new Error('no token'));
   await new Promise(setImmediate);
-  assert.equal(client.state, 'waiting');
+  assert.equal(changes.at(-1).reason.code, 'token_failed');
   client.close();
 });
 
@@ -117,15 +119,15 @@ test('page without access to its storage has a client', (context) => {
   };
   Object.defineProperty(globalThis, 'sessionStorage', { configurable: true, get: denied });
   context.after(() => delete globalThis.sessionStorage);
-  const client = new Client({ urls: ['ws://mesh.example'], clientId: 'me', WebSocket: FakeSocket });
-  assert.equal(client.state, 'closed');
+  const client = new Client('ws://mesh.example', { clientId: 'me', WebSocket: FakeSocket });
+  assert.equal(client.state, 'disconnected');
 });
 
 test('platform without WebSocket is named when the client connects', (context) => {
   const { WebSocket } = globalThis;
   context.after(() => Object.assign(globalThis, { WebSocket }));
   globalThis.WebSocket = undefined;
-  const client = new Client({ urls: ['ws://mesh.example'], clientId: 'me' });
-  assert.throws(() => client.connect(), { name: 'TypeError', message: /option WebSocket/ });
-  assert.equal(client.state, 'closed');
+  const client = new Client('ws://mesh.example', { clientId: 'me' });
+  assert.throws(() => client.connect(), { name: 'TypeError', message: /^WebSocket: / });
+  assert.equal(client.state, 'disconnected');
 });

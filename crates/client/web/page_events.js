@@ -10,14 +10,16 @@
  * @param {() => void} on.visible the page is visible after `on.hidden`
  */
 export function watchPage(on) {
-  const watch = new AbortController();
-  const listen = (target, type, listener) =>
-    target?.addEventListener?.(type, listener, { signal: watch.signal });
+  const removers = [];
+  const listen = (target, type, listener) => {
+    target?.addEventListener?.(type, listener);
+    removers.push(() => target?.removeEventListener?.(type, listener));
+  };
   const { document } = globalThis;
   listen(globalThis, 'online', on.networkChanged);
   listen(globalThis, 'offline', on.networkChanged);
   listen(globalThis, 'pagehide', ({ persisted }) => on.left(persisted));
   listen(globalThis, 'pageshow', ({ persisted }) => persisted && on.shownAgain());
   listen(document, 'visibilitychange', () => (document.hidden ? on.hidden() : on.visible()));
-  return () => watch.abort();
+  return () => removers.forEach((remove) => remove());
 }

@@ -25,7 +25,7 @@ test('next page resumes the session of a page that is left', (context) => {
   const first = browser.open(tab);
   welcome(first.socket, 'r1', false);
   first.fire('pagehide', ENDED);
-  assert.deepEqual([first.socket.closed, first.client.state], [SOCKET_LEFT, 'closed']);
+  assert.deepEqual([first.socket.closed, first.client.state], [SOCKET_LEFT, 'disconnected']);
   const second = browser.open(tab);
   assert.equal(resumeOf(second.socket), 'r1');
   assert.deepEqual([tab.length, browser.localStorage.length], [0, 0]);
@@ -38,7 +38,7 @@ test('page that is shown again keeps its session and requests', async (context) 
   welcome(page.socket, 'r1', false);
   const early = page.client.signal('bob', 'before');
   page.fire('pagehide', KEPT);
-  assert.deepEqual([page.socket.closed, page.client.state], [SOCKET_LEFT, 'waiting']);
+  assert.deepEqual([page.socket.closed, page.client.state], [SOCKET_LEFT, 'reconnecting']);
   const late = page.client.signal('bob', 'while hidden');
   page.fire('pageshow', KEPT);
   const socket = FakeSocket.latest;
@@ -48,7 +48,7 @@ test('page that is shown again keeps its session and requests', async (context) 
   socket.deliver({ type: 'ack', id: 1 });
   socket.deliver({ type: 'ack', id: 2 });
   await Promise.all([early, late]);
-  assert.deepEqual(page.states, ['connecting', 'connected', 'connecting', 'connected']);
+  assert.deepEqual(page.states, ['connecting', 'connected', 'reconnecting', 'connected']);
   assert.deepEqual([tab.length, browser.localStorage.length], [0, 0]);
   page.client.close();
 });
@@ -80,7 +80,7 @@ test('page that is shown again takes the session of a later page', async (contex
   welcome(socket, 'r3', true);
   assert.deepEqual(requests(socket), [[2, 'two']]);
   await unanswered;
-  assert.deepEqual(first.states.slice(-3), ['closed', 'connecting', 'connected']);
+  assert.deepEqual(first.states.slice(-3), ['disconnected', 'connecting', 'connected']);
   first.fire('online');
   assert.equal(socket.sent.at(-1), '{"type":"ping"}', 'the client follows events of the page again');
   first.client.close();
@@ -97,7 +97,7 @@ test('message seen before a reload is not reported again', (context) => {
   first.socket.deliver(message);
   first.fire('pagehide', ENDED);
   const second = browser.open(tab);
-  second.client.addEventListener('signal', ({ detail }) => got.push(detail.data));
+  second.client.on('signal', ({ data }) => got.push(data));
   welcome(second.socket, 'r2', true);
   second.socket.deliver(message);
   second.socket.deliver({ ...message, data: 2, n: 2, m: 'b-2' });
@@ -143,7 +143,7 @@ test('session is not resumed after close', (context) => {
   page.fire('pagehide', KEPT);
   page.client.close();
   page.fire('pageshow', KEPT);
-  assert.deepEqual([page.client.state, tab.length, browser.localStorage.length], ['closed', 0, 0]);
+  assert.deepEqual([page.client.state, tab.length, browser.localStorage.length], ['disconnected', 0, 0]);
   page.client.connect();
   assert.equal(resumeOf(FakeSocket.latest), undefined);
   page.client.close();

@@ -7,6 +7,7 @@
  */
 
 import { isName } from './core/outgoing.js';
+import { randomId } from './random_id.js';
 
 /** Prefix of the key of a stored session, before the client id. */
 const STORED = 'signaling-mesh:';
@@ -79,7 +80,7 @@ function makeClaim() {
   try {
     const claims = globalThis.localStorage;
     removeOldClaims(claims);
-    const claim = CLAIM + crypto.getRandomValues(new Uint32Array(4)).join('-');
+    const claim = CLAIM + randomId();
     claims.setItem(claim, String(Date.now()));
     return claim;
   } catch {

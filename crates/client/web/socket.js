@@ -1,34 +1,70 @@
 /** WebSockets of the client. `client.js` opens them, one at a time. */
 
+import { NO_FRAME } from './core/ending.js';
+
 const SUBPROTOCOL = 'signaling.v1';
 /** Close code that keeps the session. */
 const SOCKET_LEFT = 4001;
+/** Time in which `close` follows `error`, in milliseconds. Node.js may fire `error` alone. */
+const CLOSE_FOLLOWS = 50;
+/** Time limit of a closing handshake, in milliseconds. */
+const MAX_CLOSING = 2_000;
 
 /**
- * Opens a socket. Throws if the URL is invalid, or a token does not fit a subprotocol.
+ * Opens a socket. Throws if a token does not fit a subprotocol.
  *
- * @param {typeof WebSocket} WebSocket
+ * @param {typeof globalThis.WebSocket} WebSocket
  * @param {string} url of the balancer's `/v1/connect`
  * @param {{clientId: string, resume?: string, token?: string}} session
- * @param {{text: (text: string) => void, closed: (code: number) => void}} on `text` also gets
- *   binary messages, as a `Blob`; `closed` gets 1006 for any end without a close frame
+ * @param {{opened: () => void, text: (text: string) => void,
+ *   closed: (code: number, reason: string) => void}} on `text` also gets binary messages, as a
+ *   `Blob`; `closed` gets 1006 for any end without a close frame
  */
 export function openSocket(WebSocket, url, { clientId, resume, token }, on) {
-  const address = new URL(url);
-  address.searchParams.set('client_id', clientId);
-  address.searchParams.set('reliable', '1');
   const protocols = [SUBPROTOCOL];
   if (resume) protocols.push(`resume.${resume}`);
   if (token) protocols.push(`bearer.${token}`);
-  const socket = new WebSocket(address.href, protocols);
+  const query = `client_id=${encodeURIComponent(clientId)}&reliable=1`;
+  const socket = new WebSocket(`${url}${url.includes('?') ? '&' : '?'}${query}`, protocols);
+  let fault = '';
+  let timer;
+  const end = (code, reason) => {
+    detach(socket);
+    clearTimeout(timer);
+    on.closed(code, reason || fault);
+  };
+  socket.onopen = on.opened;
   socket.onmessage = ({ data }) => on.text(data);
-  socket.onclose = ({ code }) => on.closed(code);
+  socket.onclose = ({ code, reason }) => end(code, reason);
+  socket.onerror = ({ message, error }) => {
+    fault = message || error?.message || '';
+    timer ??= setTimeout(() => socket.onmessage && end(NO_FRAME, ''), CLOSE_FOLLOWS);
+  };
   return socket;
 }
 
-/** Closes a socket, which reports nothing from now on. Unless given, the code keeps the session. */
+/**
+ * Closes a socket, which reports nothing from now on.
+ *
+ * @param {number} [code] the default keeps the session
+ * @returns {Promise<void>} resolves once it is closed, or after 2 s
+ */
 export function leaveSocket(socket, code = SOCKET_LEFT) {
+  detach(socket);
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, MAX_CLOSING);
+    socket.onclose = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    socket.close(code);
+  });
+}
+
+/** The listener of `error` stays: without one the class of `ws` ends the process. */
+function detach(socket) {
+  socket.onopen = null;
   socket.onmessage = null;
   socket.onclose = null;
-  socket.close(code);
+  socket.onerror = () => {};
 }

@@ -7,6 +7,10 @@ export class Connection {
   #pingAt;
   /** Time limit of the answer to a ping, or null. */
   #answerBy = null;
+  /** Time of the latest ping without a pong, or null. */
+  #pingedAt = null;
+  /** Time from the latest ping to its pong, in milliseconds; null before it. */
+  roundTripMs = null;
   /** Latest message number received. */
   #received = 0;
   /** Latest message number acknowledged. */
@@ -31,6 +35,12 @@ export class Connection {
   /** Ends the wait for an answer: something arrived. */
   inputArrived() {
     this.#answerBy = null;
+  }
+
+  /** Measures the round trip. */
+  pongArrived(now) {
+    if (this.#pingedAt !== null) this.roundTripMs = now - this.#pingedAt;
+    this.#pingedAt = null;
   }
 
   /** Counts a message. Returns `false` if an earlier one is missing. */
@@ -59,6 +69,7 @@ export class Connection {
   /** Returns a ping, and starts the wait for its answer. */
   ping(now) {
     this.#pingAt = now + PING_INTERVAL;
+    this.#pingedAt = now;
     this.#answerBy = now + PONG_TIMEOUT;
     return { type: 'ping' };
   }

@@ -1,14 +1,17 @@
 import { Connection } from './connection.js';
 import { GOODBYE, delay } from './ending.js';
 import { isFinal, isPolicyViolation, isTokenRejected } from './ending.js';
-import { isEvent, needsWelcome, parse } from './incoming.js';
-import { SendError } from './outcome.js';
-import { encode, isName } from './outgoing.js';
+import { needsWelcome, parse } from './incoming.js';
+import { Members } from './members.js';
+import { MeshError } from './mesh_error.js';
+import { bytesOf, encode, isName } from './outgoing.js';
+import { Pacer } from './pacer.js';
 import { Requests } from './requests.js';
 import { RetryState } from './retry_state.js';
 import { Rooms } from './rooms.js';
-import { DEFAULT_MESSAGE_BYTES, FIRST_BACKOFF } from './rules.js';
-import { PAUSE_TOLERANCE, TOKEN_TIMEOUT, WELCOME_TIMEOUT } from './rules.js';
+import { DEFAULT_MESSAGE_BYTES, FIRST_BACKOFF, ICE_RETRY, MAX_REASON, MIN_ICE_WAIT } from './rules.js';
+import { OPEN_TIMEOUT, PATIENT_ATTEMPT, PAUSE_TOLERANCE, TOKEN_TIMEOUT, WELCOME_TIMEOUT } from './rules.js';
+import { QUEUE, QUEUE_BYTES, REQUEST_TIMEOUT } from './rules.js';
 import { SeenMessages } from './seen_messages.js';
 import { Tokens } from './tokens.js';
 
@@ -30,6 +33,9 @@ const STATE_BY_PHASE = { fetching: 'connecting', suspended: 'waiting' };
  * | `'ask_token'` | call the application's token callback |
  * | `{state, ...}` | report the state of the connection |
  * | `{event}` | report a message of the server |
+ * | `{room_state, room, ...}` | report the state of a room |
+ * | `{member_joined, room}`, `{member_updated, room}` | report `{id, data}` of a member |
+ * | `{member_left, room, reason}` | report that a member left |
  * | `{settle, as, count?}` | report the outcome of the request with this ticket |
  * | `{saved}` | store the session for the next page |
  */
@@ -41,11 +47,14 @@ export class Core {
   #url = 0;
   /**
    * `is` is `closed`, `suspended`, `fetching` (a token), `connecting`, `connected` or `waiting`.
-   * `by` limits an attempt, `connection` belongs to `connected`. `until`, `why` and `mayHurry`
+   * `since` and `limit` of an attempt end it, `isOpen` after its socket opened. `by` limits the
+   * token callback, `connection` belongs to `connected`. `until`, `why` and `mayHurry`
    * describe a wait; `mayHurry` is false if the server requested it.
    */
   #phase = { is: 'closed' };
   #retries = new RetryState();
+  /** Attempts in a row without a `welcome`. */
+  #attempts = 0;
   /** Token that resumes the session, or null. */
   #resume = null;
   #tokens;
@@ -53,7 +62,12 @@ export class Core {
   #hint = null;
   #maxMessageBytes = DEFAULT_MESSAGE_BYTES;
   #requests;
+  #pacer = new Pacer();
   #rooms = new Rooms();
+  /** Rooms that the application joins, waits for or is in, by name. */
+  #membersByRoom = new Map();
+  /** Time at which fresh ICE servers are requested. */
+  #iceAt = Infinity;
   #seen = new SeenMessages();
   #isHidden = false;
   #effects = [];
@@ -63,14 +77,14 @@ export class Core {
    * @param {string} options.clientId
    * @param {number} [options.urls] number of URLs
    * @param {boolean} [options.tokens] whether there is a token callback
-   * @param {number} [options.queue] maximum queued requests: 256
-   * @param {number} [options.queueBytes] maximum bytes of queued requests: 1 MiB
+   * @param {number} [options.queue] maximum queued requests: 4,096
+   * @param {number} [options.queueBytes] maximum bytes of queued requests: 2 MiB
    * @param {number} [options.timeoutMs] time limit of a request, in milliseconds: 60,000
    * @param {object} [options.session] a session to continue, as a `saved` effect has it
    */
   constructor({ clientId, session, ...options }) {
     const { urls = 1, tokens = false, ...limits } = options;
-    const { queue = 256, queueBytes = 1_048_576, timeoutMs = 60_000 } = limits;
+    const { queue = QUEUE, queueBytes = QUEUE_BYTES, timeoutMs = REQUEST_TIMEOUT } = limits;
     this.#clientId = clientId;
     this.#urls = urls;
     this.#tokens = new Tokens(tokens);
@@ -83,6 +97,9 @@ export class Core {
     this.#resume = session.resume;
     this.#requests.restore(now, session);
     this.#rooms = new Rooms(session.rooms, now);
+    const left = this.#requests.rooms('leave');
+    for (const { room } of session.rooms) if (!left.includes(room)) this.#follow(room);
+    for (const room of this.#requests.rooms('join')) this.#follow(room);
     for (const name of session.names) this.#seen.insert(now, name);
   }
 
@@ -101,6 +118,16 @@ export class Core {
     return this.#phase.is === 'suspended';
   }
 
+  /** The room that the application joins, waits for or is in; undefined: it is out. */
+  room(name) {
+    return this.#membersByRoom.get(name);
+  }
+
+  /** Numbers of requests, and the latest round trip in milliseconds (null: unknown). */
+  get stats() {
+    return { ...this.#requests.sizes, roundTripMs: this.#phase.connection?.roundTripMs ?? null };
+  }
+
   /** Time at which `tick` is due, in milliseconds like `now`; null for never. */
   get deadline() {
     const deadline = Math.min(this.#phaseDeadline(), this.#requests.deadline);
@@ -109,8 +136,12 @@ export class Core {
 
   #phaseDeadline() {
     const phase = this.#phase;
+    if (phase.is === 'connecting') return phase.since + phase.limit;
     if (phase.is !== 'connected') return phase.by ?? phase.until ?? Infinity;
-    return Math.min(phase.connection.deadline, this.#tokens.deadline, this.#rooms.deadline);
+    const pages = [...this.#membersByRoom.values()].map(({ pageAt }) => pageAt);
+    const sends = Math.min(this.#pacer.freeAt, ...pages);
+    const { deadline } = phase.connection;
+    return Math.min(deadline, this.#tokens.deadline, this.#rooms.deadline, this.#iceAt, sends);
   }
 
   /** Connects now if the client is closed, is suspended or waits. */
@@ -125,12 +156,20 @@ export class Core {
 
   #open(now) {
     this.#hint = null;
-    this.#phase = { is: 'connecting', by: now + WELCOME_TIMEOUT };
+    this.#attempts += 1;
+    const limit = this.#attempts % PATIENT_ATTEMPT === 0 ? WELCOME_TIMEOUT : OPEN_TIMEOUT;
+    this.#phase = { is: 'connecting', since: now, limit, isOpen: false };
     const open = { url: this.#url };
     if (this.#resume !== null) open.resume = this.#resume;
     const token = this.#tokens.useForAttempt();
     if (token !== undefined) open.token = token;
     this.#emit({ open });
+  }
+
+  /** Handles the open socket of an attempt, before its `welcome`. */
+  opened() {
+    const phase = this.#phase;
+    if (phase.is === 'connecting') Object.assign(phase, { limit: WELCOME_TIMEOUT, isOpen: true });
   }
 
   /** Handles a token from the callback. */
@@ -147,24 +186,27 @@ export class Core {
 
   /** Handles expired timers. */
   tick(now, random) {
-    for (const { ticket, sent } of this.#requests.expire(now)) {
-      this.#settle(ticket, { expired: { sent } });
+    for (const expired of this.#requests.expire(now)) {
+      this.#settle(expired.ticket, { expired: { sent: expired.sent } });
+      this.#gaveUp(expired, 'expired');
     }
     const phase = this.#phase;
     if (phase.is === 'connected') this.#tend(now, random, phase.connection);
     else if (now < this.#phaseDeadline()) return;
     else if (phase.is === 'fetching') this.lost(now, random, { fault: 'no_token' });
     else if (phase.is === 'waiting') this.start(now);
-    else if (now >= phase.by + PAUSE_TOLERANCE) phase.by = now + WELCOME_TIMEOUT;
-    else this.#giveUp(now, random, 'no_welcome');
+    else if (now >= this.#phaseDeadline() + PAUSE_TOLERANCE) phase.since = now;
+    else this.#giveUp(now, random, phase.isOpen ? 'no_welcome' : 'unreachable');
   }
 
   #tend(now, random, connection) {
     if (this.#tokens.startDueRenewal(now)) this.#emit('ask_token');
     const rejoin = this.#rooms.takeDue(now, this.#requests.rooms('join'));
-    if (rejoin) {
-      this.#requests.rejoin(rejoin);
-      this.#flush();
+    if (rejoin) this.#requests.pushOwn(rejoin);
+    this.#flush(now);
+    if (now >= this.#iceAt) {
+      this.#iceAt = now + ICE_RETRY;
+      this.#write({ type: 'ice_servers' });
     }
     for (let due = connection.due(now); due !== null; due = connection.due(now)) {
       if (due === 'silent') return this.#giveUp(now, random, 'silent');
@@ -212,10 +254,12 @@ export class Core {
    *
    * @param {import('./ending.js').Ending} why
    */
-  lost(now, random, why) {
+  lost(now, random, { reason, ...what }) {
+    const why = reason ? { ...what, reason: String(reason).slice(0, MAX_REASON) } : what;
     const phase = this.#phase;
     if (['closed', 'suspended', 'waiting'].includes(phase.is)) return;
     const wasWelcome = phase.is === 'connected';
+    for (const members of this.#membersByRoom.values()) members.socketLost();
     if (wasWelcome && phase.connection.isStable(now)) this.#retries = new RetryState();
     const ends = isTokenRejected(why) ? !this.#tokens.reject(wasWelcome) : isFinal(why);
     if (ends) return this.#end(why);
@@ -233,9 +277,9 @@ export class Core {
    * Handles an HTTP answer to the upgrade request. Only the vectors call it: a WebSocket of a
    * browser or of Node.js does not report the status.
    */
-  refused(now, random, { status, retry_after_ms: hint = null }) {
+  refused(now, random, { status, reason, retry_after_ms: hint = null }) {
     this.#hint = hint;
-    this.lost(now, random, { status });
+    this.lost(now, random, { status, reason });
   }
 
   /** Ends this client. An open socket closes with 1000, which ends the session in the mesh too. */
@@ -267,6 +311,7 @@ export class Core {
 
   #dropAndSave() {
     if (this.#phase.is === 'connected' || this.#phase.is === 'connecting') this.#emit('drop');
+    for (const members of this.#membersByRoom.values()) members.socketLost();
     return {
       client_id: this.#clientId,
       resume: this.#resume,
@@ -279,42 +324,66 @@ export class Core {
   #end(why) {
     this.#phase = { is: 'closed' };
     this.#emit({ state: 'closed', ...why });
-    for (const ticket of this.#requests.clear()) this.#settle(ticket, 'closed');
+    for (const { ticket, sent } of this.#requests.clear()) this.#settle(ticket, { closed: { sent } });
+    for (const room of [...this.#membersByRoom.keys()]) this.#out(room, 'closed');
     this.#rooms = new Rooms();
     this.#resume = null;
     this.#hint = null;
     this.#retries = new RetryState();
+    this.#attempts = 0;
   }
 
   /**
    * Accepts a `signal`, `join`, `leave` or `broadcast` and returns its ticket. The outcome is a
    * `settle` effect.
    *
-   * @throws {SendError} any code but `not_connected`
+   * @throws {MeshError}
    * @throws {TypeError} if the request cannot be written as JSON
    */
   request(now, request) {
-    if (this.#phase.is === 'closed') throw new SendError('closed');
-    if (!isName(request.to ?? request.room)) throw new SendError('bad_name');
-    const isJoin = request.type === 'join';
-    if (isJoin && !this.#rooms.hasPlaceFor(request.room, this.#requests.rooms('join'))) {
-      throw new SendError('too_many_rooms');
+    const { type, room } = request;
+    const name = request.to ?? room;
+    if (this.#phase.is === 'closed') throw new MeshError('closed');
+    if (!isName(name)) throw badName(name);
+    if (type === 'join' && !this.#rooms.hasPlaceFor(room, this.#requests.rooms('join'))) {
+      throw new MeshError('too_many_rooms');
     }
     const ticket = this.#requests.push(now, request, this.#maxMessageBytes);
-    if (request.type === 'leave') this.#rooms.cancelRejoin(request.room);
-    this.#flush();
+    if (type === 'join' && !this.room(room)) this.#follow(room).becomes('joining');
+    if (type === 'leave') {
+      this.#rooms.leave(room);
+      this.#out(room, 'left');
+    }
+    this.#flush(now);
     return ticket;
   }
 
   /**
-   * Sends a message without a number, `members` or `ice_servers`.
+   * Cancels a request without an outcome. A sent one keeps its number.
    *
-   * @throws {SendError} `closed` or `not_connected`
+   * @returns {boolean | undefined} whether it was sent; undefined if it has its outcome
    */
-  ask(message) {
-    if (this.#phase.is === 'closed') throw new SendError('closed');
-    if (this.#phase.is !== 'connected') throw new SendError('not_connected');
-    this.#write(message);
+  cancel(ticket) {
+    const cancelled = this.#requests.cancel(ticket);
+    if (cancelled) this.#gaveUp(cancelled, 'aborted');
+    return cancelled?.sent;
+  }
+
+  /** Ends a room whose last join is over. If the mesh still executes it, the client leaves. */
+  #gaveUp({ type, room }, reason) {
+    const isWanted = this.#requests.wants(room) || this.#rooms.lacksSeat(room);
+    if (type !== 'join' || isWanted) return;
+    if (this.room(room)?.state === 'joining') this.#out(room, reason);
+  }
+
+  #follow(room) {
+    const members = this.room(room) ?? new Members(room, this.#clientId, (effect) => this.#emit(effect));
+    this.#membersByRoom.set(room, members);
+    return members;
+  }
+
+  #out(room, reason) {
+    if (this.#membersByRoom.delete(room)) this.#emit({ room_state: 'out', room, reason });
   }
 
   /** Handles a text message from the socket. */
@@ -344,30 +413,67 @@ export class Core {
       case 'broadcast':
         return this.#receive(now, connection, message);
       case 'ack':
-        this.#acknowledged(message);
-        return true;
+        this.#acknowledged(now, message);
+        break;
       case 'error':
         this.#failed(now, message);
-        return true;
+        break;
+      case 'joined':
+        this.#followed(message)?.joined(now, message);
+        this.#flush(now);
+        break;
+      case 'waiting':
+        this.#followed(message)?.waiting(message);
+        break;
+      case 'members_changed':
+        this.#followed(message)?.changed(message);
+        break;
       case 'left':
-        this.#rooms.leave(message.room);
+        this.#left(message);
+        break;
+      case 'pong':
+        connection.pongArrived(now);
+        break;
+      case 'ice_servers':
+        this.#refreshIce(now, message);
+        this.#emit({ event: message });
+        break;
+      case 'moved':
+        this.#emit({ event: message });
     }
-    if (isEvent(message)) this.#emit({ event: message });
     return true;
+  }
+
+  /** Returns the room of a message; undefined if it precedes the answer to a `leave`. */
+  #followed({ room }) {
+    return this.#requests.rooms('leave').includes(room) ? undefined : this.room(room);
+  }
+
+  #left({ room, reason }) {
+    this.#rooms.leave(room);
+    const members = this.#followed({ room });
+    // A pending join brings the client back.
+    if (members && this.#requests.wants(room)) members.becomes('joining', reason);
+    else if (members) this.#out(room, reason);
+  }
+
+  /** Requests ICE servers again once half of the credentials' time is over. */
+  #refreshIce(now, { ice_valid_ms: validMs }) {
+    const isLimited = typeof validMs === 'number';
+    this.#iceAt = isLimited ? now + Math.max(MIN_ICE_WAIT, Math.floor(validMs / 2)) : Infinity;
   }
 
   #welcome(now, welcome) {
     this.#phase = { is: 'connected', connection: new Connection(now) };
+    this.#attempts = 0;
     this.#resume = welcome.resume;
     this.#maxMessageBytes = welcome.max_message_bytes;
+    this.#pacer.start(now, welcome.rate);
+    this.#refreshIce(now, welcome);
     this.#emit({ state: 'connected', resumed: welcome.resumed, welcome });
-    if (welcome.resumed) {
-      for (const text of this.#requests.retransmissions()) this.#emit({ write: text });
-    } else {
-      this.#requests.startAgain(this.#rooms.startAgain());
-      for (const room of this.#requests.rooms('leave')) this.#rooms.cancelRejoin(room);
-    }
-    this.#flush();
+    if (welcome.resumed) this.#requests.resume();
+    else this.#requests.startAgain(this.#rooms.startAgain());
+    this.#flush(now);
   }
 
   #receive(now, connection, { n, m: name, ...message }) {
@@ -381,41 +487,62 @@ export class Core {
     return true;
   }
 
-  #acknowledged({ id, delivered }) {
+  #acknowledged(now, { id, delivered }) {
     const answered = this.#requests.answered(id);
     if (answered === undefined) return;
-    const { ticket, request, rejoins } = answered;
-    const isWanted = !rejoins || this.#rooms.lacksSeat(request.room);
-    if (request.type === 'join' && isWanted) this.#rooms.enter(request);
-    if (request.type === 'leave') this.#rooms.leave(request.room);
-    this.#settle(ticket, 'delivered', delivered);
-    this.#flush();
-  }
-
-  #failed(now, message) {
-    if (message.id === undefined) return this.#emit({ event: message });
-    const answered = this.#requests.answered(message.id);
-    if (answered === undefined) return;
-    const { ticket, request, rejoins } = answered;
-    const { room } = request;
-    if (rejoins && this.#rooms.lacksSeat(room)) {
-      if (typeof message.retry_after_ms === 'number') {
-        this.#rooms.retry(now, room, message.retry_after_ms);
-      } else {
-        this.#rooms.leave(room);
-        this.#emit({ event: { type: 'left', room, reason: message.code } });
+    const { ticket, type, room, text, isOwn } = answered;
+    if (type === 'join') {
+      const isWanted = isOwn ? this.#rooms.lacksSeat(room) : this.#followed({ room });
+      if (isWanted) this.#rooms.enter(JSON.parse(text));
+      else if (!this.room(room) && !this.#requests.rooms('leave').includes(room)) {
+        this.#requests.pushOwn({ type: 'leave', room });
       }
     }
-    this.#settle(ticket, { refused: message.code });
-    this.#flush();
+    this.#settle(ticket, 'delivered', delivered);
+    this.#flush(now);
   }
 
-  /** Sends queued requests within the limits. */
-  #flush() {
-    if (this.#phase.is !== 'connected') return;
-    for (let text = this.#requests.next(); text !== null; text = this.#requests.next()) {
-      this.#emit({ write: text });
+  #failed(now, { type, id, code, message, room: named, retry_after_ms: wait }) {
+    if (id === undefined) {
+      const members = this.room(named);
+      if (members) members.pageFailed(now, wait);
+      else this.#emit({ event: { type, code, message, retry_after_ms: wait } });
+      return;
     }
+    const answered = this.#requests.answered(id);
+    if (answered === undefined) return;
+    const { ticket, room, isOwn } = answered;
+    if (!isOwn) {
+      this.#settle(ticket, { refused: code, message, retry_after_ms: wait });
+      this.#gaveUp(answered, code);
+    } else if (this.#rooms.lacksSeat(room)) {
+      if (typeof wait === 'number') this.#rooms.retry(now, room, wait);
+      else {
+        this.#rooms.leave(room);
+        if (!this.#requests.wants(room)) this.#out(room, code);
+      }
+    }
+    this.#flush(now);
+  }
+
+  /** Sends pages and queued requests within the limits and the pace. */
+  #flush(now) {
+    if (this.#phase.is !== 'connected') return;
+    this.#pacer.freeAt = Infinity;
+    for (const members of this.#membersByRoom.values()) {
+      if (now < members.pageAt) continue;
+      const page = members.takePage(now);
+      if (!this.#pacer.take(now, bytesOf(encode(page)))) {
+        members.pageAt = this.#pacer.freeAt;
+        return;
+      }
+      this.#write(page);
+    }
+    for (let text = this.#next(now); text !== null; text = this.#next(now)) this.#emit({ write: text });
+  }
+
+  #next(now) {
+    return this.#requests.next(now, this.#pacer);
   }
 
   #settle(ticket, as, count) {
@@ -431,3 +558,6 @@ export class Core {
     this.#effects.push(effect);
   }
 }
+
+const badName = (name) =>
+  new MeshError('bad_name', `needs 1 to 128 of A-Z a-z 0-9 . _ ~ : @ - as a name, not ${JSON.stringify(name)}`);

@@ -1,15 +1,17 @@
 /**
  * Reactions to the end of a connection.
  *
- * @typedef {{code?: number, status?: number, fault?: string}} Ending
- *   close code of the socket, HTTP status of a refusal, or the reason why the client gave up:
- *   `no_welcome`, `no_token`, `silent` or `protocol_error`
+ * @typedef {{code?: number, status?: number, fault?: string, reason?: string}} Ending
+ *   close code of the socket, HTTP status of a refusal, or the fault for which the client gave up:
+ *   `unreachable`, `no_welcome`, `no_token`, `silent` or `protocol_error`; text of the server
  */
 
 import { MAX_HINT, MIN_POLICY_WAIT } from './rules.js';
 
 /** The client ends its session. */
 export const GOODBYE = 1000;
+/** Close code of a socket without a close frame. */
+export const NO_FRAME = 1006;
 const POLICY_VIOLATION = 1008;
 const UNAUTHORIZED = 4401;
 const TOKEN_EXPIRED = 4003;

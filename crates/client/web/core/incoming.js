@@ -7,23 +7,26 @@ const REQUIRED = new Map(Object.entries({
   error: { code: 'string' },
   signal: { from: 'string' },
   broadcast: { from: 'string', room: 'string' },
+  joined: { room: 'string', version: 'number', members: 'clients' },
+  waiting: { room: 'string', ahead: 'number', queue_length: 'number' },
+  members_changed: { room: 'string', version: 'number', joined: 'clients', left: 'clients' },
   left: { room: 'string', reason: 'string' },
 }));
 
-const EVENTS = new Set(['joined', 'waiting', 'members_changed', 'left', 'ice_servers', 'moved']);
-
-/** Returns `true` for a type that the application gets unchanged. */
-export const isEvent = ({ type }) => EVENTS.has(type);
-
 /** Returns `true` for a type with required fields. Without a `welcome` it breaks the protocol. */
 export const needsWelcome = ({ type }) => REQUIRED.has(type);
+
+const isOf = (type, value) =>
+  type === 'clients'
+    ? value.every(({ client_id: id }) => typeof id === 'string')
+    : typeof value === type;
 
 /** Returns the message, or null if the text breaks the protocol. */
 export function parse(text) {
   try {
     const message = JSON.parse(text);
     const required = Object.entries(REQUIRED.get(message.type) ?? {});
-    const isWhole = required.every(([field, type]) => typeof message[field] === type);
+    const isWhole = required.every(([field, type]) => isOf(type, message[field]));
     return typeof message.type === 'string' && isWhole ? message : null;
   } catch {
     return null;

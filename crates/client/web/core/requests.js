@@ -1,5 +1,5 @@
-import { bytesOf, encode } from './outgoing.js';
-import { SendError } from './outcome.js';
+import { MeshError } from './mesh_error.js';
+import { bytesOf, encode, numbered } from './outgoing.js';
 import { MAX_UNANSWERED, MAX_UNANSWERED_BYTES } from './rules.js';
 
 /** Bytes that each request counts in addition to its text without a number. */
@@ -11,12 +11,14 @@ const MAX_HEAD = 48;
  * @typedef {object} Entry
  * @property {number} id number in the session, once the request has been sent
  * @property {number | null} ticket null for requests of an earlier page and of the client itself,
- *   and for expired ones
- * @property {object} request
- * @property {boolean} rejoins whether the client joins by itself after a lost session
+ *   and for expired and cancelled ones
+ * @property {string} type
+ * @property {string} [room]
+ * @property {string} text the request without its number. Later changes of its data have no effect
+ * @property {boolean} isOwn whether it is a request of the client itself
  * @property {number} bytes approximate size, for the limits
- * @property {number | null} expires null for rejoins and for expired requests, whose numbers stay
- *   in use
+ * @property {number | null} expires null for own requests, and for expired and cancelled ones, whose
+ *   numbers stay in use
  * @property {boolean} hasLeft whether it was sent in an earlier session
  */
 export class Requests {
@@ -25,6 +27,8 @@ export class Requests {
   #lastTicket = 0;
   /** @type {Entry[]} */
   #sent = [];
+  /** Sent requests that the present socket has not sent yet. @type {Entry[]} */
+  #again = [];
   /** @type {Entry[]} */
   #queued = [];
   #queuedBytes = 0;
@@ -45,49 +49,76 @@ export class Requests {
   /**
    * Queues a request of the application and returns its ticket.
    *
-   * @throws {SendError} `too_large` if its text has more than `maxBytes`; `queue_full` if it
+   * @throws {MeshError} `too_large` if its text has more than `maxBytes`; `queue_full` if it
    *   exceeds the limits of the queue and cannot be sent next
    */
   push(now, request, maxBytes) {
     const { queue, queueBytes, timeoutMs } = this.#limits;
-    const id = this.#nextId + this.#queued.length;
-    if (bytesOf(encode(request, id)) > maxBytes) throw new SendError('too_large');
     const ticket = this.#lastTicket + 1;
     const entry = makeEntry(request, { ticket, expires: now + timeoutMs });
+    const digits = String(this.#nextId + this.#queued.length).length;
+    const size = entry.bytes - MAX_HEAD + ',"id":'.length + digits;
+    if (size > maxBytes) {
+      throw new MeshError('too_large', `the message has ${size} bytes, the server accepts ${maxBytes}`);
+    }
     const isFull = this.#queued.length >= queue || this.#queuedBytes + entry.bytes > queueBytes;
     const isNext = this.#queued.length === 0 && this.#mayMoreBeSent();
-    if (isFull && !isNext) throw new SendError('queue_full');
+    if (isFull && !isNext) throw new MeshError('queue_full');
     this.#lastTicket = ticket;
     this.#queued.push(entry);
     this.#queuedBytes += entry.bytes;
     return ticket;
   }
 
-  /** Queues a rejoin. */
-  rejoin(join) {
-    this.#setQueued([...this.#queued, makeEntry(join, { rejoins: true })]);
+  /** Queues a request of the client itself: a rejoin, or a `leave` after a join without a use. */
+  pushOwn(request) {
+    this.#setQueued([...this.#queued, makeEntry(request, { isOwn: true })]);
   }
 
   /** Returns the rooms of pending requests of this type, `join` or `leave`. */
   rooms(type) {
-    const requests = this.#all().filter(({ request }) => request.type === type);
-    return requests.map(({ request }) => request.room);
+    return this.#all().filter((entry) => entry.type === type).map(({ room }) => room);
   }
 
-  /** Returns the text of the next request to send, or null if the limits allow none. */
-  next() {
-    if (this.#queued.length === 0 || !this.#mayMoreBeSent()) return null;
-    const entry = this.#queued.shift();
+  /** Returns `true` if a pending join of the room is neither expired nor cancelled. */
+  wants(room) {
+    const isLive = ({ isOwn, expires }) => isOwn || expires !== null;
+    return this.#all().some((entry) => entry.type === 'join' && entry.room === room && isLive(entry));
+  }
+
+  /** Number of requests that were not sent, and of sent ones without an answer. */
+  get sizes() {
+    return { queued: this.#queued.length, unanswered: this.#sent.length };
+  }
+
+  /**
+   * Returns the text of the next request to send: one of the session that resumes, else a new one.
+   * Null if the limits or the pace allow none.
+   *
+   * @param {import('./pacer.js').Pacer} pacer
+   */
+  next(now, pacer) {
+    const repeated = this.#again[0];
+    if (!repeated && (this.#queued.length === 0 || !this.#mayMoreBeSent())) return null;
+    const entry = repeated ?? this.#queued[0];
+    const id = repeated?.id ?? this.#nextId;
+    const text = numbered(entry.type, entry.text, id);
+    if (!pacer.take(now, entry.bytes - MAX_HEAD + text.length - entry.text.length)) return null;
+    if (repeated) {
+      this.#again.shift();
+      return text;
+    }
+    this.#queued.shift();
     this.#queuedBytes -= entry.bytes;
-    entry.id = this.#nextId;
+    entry.id = id;
     this.#nextId += 1;
     this.#sent.push(entry);
-    return encode(entry.request, entry.id);
+    return text;
   }
 
-  /** Returns the texts of unanswered requests, which a resumed session retransmits. */
-  retransmissions() {
-    return this.#sent.map(({ request, id }) => encode(request, id));
+  /** Sends the unanswered requests again: the session resumes on another socket. */
+  resume() {
+    this.#again = [...this.#sent];
   }
 
   /**
@@ -99,13 +130,17 @@ export class Requests {
     const kept = [...left, ...this.#queued].filter(({ expires }) => expires !== null);
     this.#nextId = 1;
     this.#sent = [];
-    this.#setQueued([...joins.map((join) => makeEntry(join, { rejoins: true })), ...kept]);
+    this.#again = [];
+    this.#setQueued([...joins.map((join) => makeEntry(join, { isOwn: true })), ...kept]);
   }
 
   /** Removes and returns the answered request with this number; undefined if there is none. */
   answered(id) {
     const at = this.#sent.findIndex((entry) => entry.id === id);
-    return at < 0 ? undefined : this.#sent.splice(at, 1)[0];
+    if (at < 0) return undefined;
+    const [entry] = this.#sent.splice(at, 1);
+    this.#again = this.#again.filter((other) => other !== entry);
+    return entry;
   }
 
   /** When the next request expires; Infinity for never. Both queues are sorted by time. */
@@ -114,37 +149,46 @@ export class Requests {
     return Math.min(first(this.#sent), first(this.#queued));
   }
 
-  /** Expires requests. Returns `{ticket, sent}` of each; `sent` as in `RequestError`. */
+  /** Expires requests. Returns them as `{ticket, sent, type, room}`. */
   expire(now) {
-    const isOver = ({ expires }) => expires !== null && expires <= now;
-    const expired = [];
+    return this.#remove(({ expires }) => expires !== null && expires <= now);
+  }
+
+  /** Cancels a request without an outcome. Returns it like `expire`; undefined if there is none. */
+  cancel(ticket) {
+    return this.#remove((entry) => entry.ticket === ticket)[0];
+  }
+
+  /** Removes queued requests. Sent ones lose their tickets, and keep their numbers. */
+  #remove(isOver) {
+    const removed = [];
+    const report = ({ ticket, type, room }, sent) => removed.push({ ticket, sent, type, room });
     for (const entry of this.#sent.filter(isOver)) {
-      expired.push({ ticket: entry.ticket, sent: true });
+      report(entry, true);
       entry.expires = null;
       entry.ticket = null;
     }
-    for (const { ticket, hasLeft } of this.#queued.filter(isOver)) {
-      expired.push({ ticket, sent: hasLeft });
-    }
+    for (const entry of this.#queued.filter(isOver)) report(entry, entry.hasLeft);
     this.#setQueued(this.#queued.filter((entry) => !isOver(entry)));
-    return expired;
+    return removed;
   }
 
-  /** Removes all requests and returns their tickets, also null ones. Numbers start at 1 again. */
+  /** Removes all requests and returns them like `expire`. Numbers start at 1 again. */
   clear() {
-    const tickets = this.#all().map(({ ticket }) => ticket);
+    const removed = this.#remove(() => true);
     this.#nextId = 1;
     this.#sent = [];
-    this.#setQueued([]);
-    return tickets;
+    this.#again = [];
+    return removed;
   }
 
   /** Returns the saved form. */
   save() {
+    const request = ({ text }) => JSON.parse(text);
     return {
       next_id: this.#nextId,
-      unanswered: this.#sent.map(({ id, request }) => ({ id, request })),
-      queued: this.#queued.filter(({ rejoins }) => !rejoins).map(({ request }) => request),
+      unanswered: this.#sent.map((entry) => ({ id: entry.id, request: request(entry) })),
+      queued: this.#queued.filter(({ isOwn }) => !isOwn).map(request),
     };
   }
 
@@ -166,12 +210,15 @@ const sizeOf = (entries) => entries.reduce((total, { bytes }) => total + bytes, 
 
 /** @returns {Entry} */
 function makeEntry(request, fields) {
+  const text = encode(request);
   return {
     id: 0,
     ticket: null,
-    request,
-    rejoins: false,
-    bytes: MAX_HEAD + bytesOf(encode(request)),
+    type: request.type,
+    room: request.room,
+    text,
+    isOwn: false,
+    bytes: MAX_HEAD + bytesOf(text),
     expires: null,
     hasLeft: false,
     ...fields,

@@ -35,11 +35,6 @@ export class Rooms {
     this.#rejoinAtByRoom.delete(room);
   }
 
-  /** Forgets a room without a seat, which the application leaves. */
-  cancelRejoin(room) {
-    if (this.lacksSeat(room)) this.leave(room);
-  }
-
   /** Returns `true` for a kept room without a seat in this session. */
   lacksSeat(room) {
     return this.#rejoinAtByRoom.has(room);

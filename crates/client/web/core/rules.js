@@ -16,10 +16,20 @@ export const STABLE_AFTER = 10_000;
 
 /** Time limit from the start of an attempt to `welcome`. */
 export const WELCOME_TIMEOUT = 10_000;
+/** Time limit from the start of an attempt to the open socket. */
+export const OPEN_TIMEOUT = 4_000;
+/** Every such attempt in a row may take `WELCOME_TIMEOUT` to open, for slow paths. */
+export const PATIENT_ATTEMPT = 3;
+
 /** Time limit of the token callback, after which a renewal is repeated. */
 export const TOKEN_TIMEOUT = 30_000;
 /** Time between renewal and expiry of a token; a tenth of its validity if that is less. */
 export const RENEW_BEFORE = 30_000;
+
+/** Time after which a request of ICE servers without an answer is repeated. */
+export const ICE_RETRY = 60_000;
+/** Minimum time from ICE servers to the request of the next ones. */
+export const MIN_ICE_WAIT = 1_000;
 
 /** Interval of pings on an open socket. */
 export const PING_INTERVAL = 10_000;
@@ -51,3 +61,12 @@ export const MIN_REJOIN_WAIT = 100;
 export const MAX_REJOIN_WAIT = 30_000;
 /** Maximum rooms that a client is in or waits for. */
 export const MAX_ROOMS = 256;
+
+/** Maximum UTF-16 units of a server's text that are kept as a reason. */
+export const MAX_REASON = 200;
+/** Maximum requests that are not sent yet, unless given. */
+export const QUEUE = 4_096;
+/** Maximum bytes of requests that are not sent yet, unless given. */
+export const QUEUE_BYTES = 2_097_152;
+/** Time limit of a request, unless given. */
+export const REQUEST_TIMEOUT = 60_000;

@@ -44,19 +44,22 @@ export class FakeBrowser {
     context.after(() => {
       delete globalThis.localStorage;
       delete globalThis.addEventListener;
+      delete globalThis.removeEventListener;
     });
   }
 
   /** Opens a page with a client, in a tab with this sessionStorage. */
   open(sessionStorage, options = {}) {
     const events = new EventTarget();
-    const enter = () => (globalThis.addEventListener = events.addEventListener.bind(events));
+    const enter = () => {
+      globalThis.addEventListener = events.addEventListener.bind(events);
+      globalThis.removeEventListener = events.removeEventListener.bind(events);
+    };
     enter();
-    const urls = ['ws://mesh.example/v1/connect'];
-    const tab = { storage: sessionStorage, WebSocket: FakeSocket };
-    const client = new Client({ urls, clientId: 'me', ...tab, ...options });
+    const tab = { storage: sessionStorage, WebSocket: FakeSocket, logLevel: 'none' };
+    const client = new Client('ws://mesh.example', { clientId: 'me', ...tab, ...options });
     const states = [];
-    client.addEventListener('state', ({ detail }) => states.push(detail.state));
+    client.on('state', ({ state }) => states.push(state));
     client.connect();
     const fire = (type, persisted) => {
       enter();

@@ -1,0 +1,157 @@
+import { MAX_REJOIN_WAIT, MIN_REJOIN_WAIT } from './rules.js';
+
+/** A room that the client joins, waits for or is in, and its other members. `core.js` keeps it. */
+export class Members {
+  /** `joining`, `waiting` or `member`. */
+  state = 'joining';
+  /** Maximum members; null for no limit, or while unknown. */
+  capacity = null;
+  /** `{ahead, length}` in the waiting queue; else null. */
+  queuePlace = null;
+  /** Time at which `takePage` has a request; Infinity for never. */
+  pageAt = Infinity;
+  #room;
+  #ownId;
+  #emit;
+  #version = 0;
+  /** Number of members that the server named. */
+  #count = 0;
+  /** Frozen `{id, data}` by id, oldest first. */
+  #memberById = new Map();
+  /** Members on the pages so far and later ones; null when the list is complete. */
+  #listed = null;
+  /** Last member of the page before the requested one; undefined if none is requested. */
+  #after;
+  /** The frozen list; null after a change. */
+  #list = null;
+
+  /** @param {(effect: object) => void} emit gets effects of `Core` */
+  constructor(room, ownId, emit) {
+    this.#room = room;
+    this.#ownId = ownId;
+    this.#emit = emit;
+  }
+
+  /** The other members, oldest first: the same frozen array until a change. */
+  get list() {
+    this.#list ??= Object.freeze([...this.#memberById.values()]);
+    return this.#list;
+  }
+
+  member(id) {
+    return this.#memberById.get(id);
+  }
+
+  /** Number of members with this client; 0 if it is none. */
+  get count() {
+    if (this.state !== 'member') return 0;
+    return this.#listed ? this.#count : this.#memberById.size + 1;
+  }
+
+  /** Reports the state, with its reason if there is one. */
+  becomes(state, reason) {
+    this.state = state;
+    if (state !== 'waiting') this.queuePlace = null;
+    if (state !== 'member') this.#clear();
+    const { ahead, length } = this.queuePlace ?? {};
+    const place = state === 'waiting' ? { ahead, queue_length: length } : {};
+    const size = state === 'member' ? { capacity: this.capacity, count: this.count } : {};
+    const why = reason === undefined ? {} : { reason };
+    this.#emit({ room_state: state, room: this.#room, ...place, ...size, ...why });
+  }
+
+  /** Handles `joined`, a page of the member list. */
+  joined(now, { version, capacity = null, count, members, more, after }) {
+    // A page of a list that has begun anew since.
+    if (after !== undefined && after !== this.#after) return;
+    if (after === undefined) {
+      const isNews = this.state !== 'member' || this.capacity !== capacity;
+      this.#version = version;
+      this.#count = count;
+      this.#listed = new Map();
+      this.capacity = capacity;
+      if (isNews) this.becomes('member');
+    }
+    for (const member of members) this.#add(member);
+    this.#after = more ? members.at(-1)?.client_id : undefined;
+    this.pageAt = this.#after === undefined ? Infinity : now;
+    if (this.#after === undefined) this.#complete();
+  }
+
+  /** Handles `members_changed`. */
+  changed({ version, joined, left }) {
+    if (this.state !== 'member' || version <= this.#version) return;
+    this.#version = version;
+    for (const { client_id: id, reason } of left) {
+      this.#count -= 1;
+      this.#listed?.delete(id);
+      this.#remove(id, reason);
+    }
+    for (const member of joined) {
+      if (!this.#memberById.has(member.client_id)) this.#count += 1;
+      this.#add(member);
+    }
+  }
+
+  /** Handles `waiting`. */
+  waiting({ ahead, queue_length: length }) {
+    this.queuePlace = { ahead, length };
+    this.becomes('waiting');
+  }
+
+  /** Returns the due request of a page, if any. */
+  takePage(now) {
+    if (now < this.pageAt) return undefined;
+    this.pageAt = Infinity;
+    return { type: 'members', room: this.#room, after: this.#after };
+  }
+
+  /** Handles an error of the room without a number, as pages have. A page may be refused. */
+  pageFailed(now, wait) {
+    if (this.#after === undefined || this.pageAt !== Infinity) return;
+    if (typeof wait !== 'number') this.#after = undefined;
+    else this.pageAt = now + Math.min(Math.max(wait, MIN_REJOIN_WAIT), MAX_REJOIN_WAIT);
+  }
+
+  /** Forgets a requested page, whose answer was lost with its socket. A new list follows. */
+  socketLost() {
+    this.#after = undefined;
+    this.pageAt = Infinity;
+  }
+
+  #add({ client_id: id, data = null }) {
+    if (id === this.#ownId) return;
+    const known = this.#memberById.get(id);
+    const isSame = known && JSON.stringify(known.data) === JSON.stringify(data);
+    const member = isSame ? known : Object.freeze({ id, data });
+    this.#listed?.set(id, member);
+    this.#memberById.set(id, member);
+    if (isSame) return;
+    this.#list = null;
+    this.#emit({ [known ? 'member_updated' : 'member_joined']: member, room: this.#room });
+  }
+
+  #remove(id, reason) {
+    const member = this.#memberById.get(id);
+    if (!this.#memberById.delete(id)) return;
+    this.#list = null;
+    this.#emit({ member_left: member, room: this.#room, reason });
+  }
+
+  /** Ends a list: removes members that it does not have, and takes its order. */
+  #complete() {
+    for (const id of this.#memberById.keys()) if (!this.#listed.has(id)) this.#remove(id, 'expired');
+    const ids = [...this.#memberById.keys()];
+    if ([...this.#listed.keys()].some((id, at) => id !== ids[at])) this.#list = null;
+    this.#memberById = this.#listed;
+    this.#listed = null;
+  }
+
+  #clear() {
+    this.#memberById = new Map();
+    this.#listed = null;
+    this.#list = null;
+    this.#version = 0;
+    this.socketLost();
+  }
+}

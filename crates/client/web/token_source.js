@@ -1,0 +1,36 @@
+/** Calls the application's source of tokens. */
+
+/**
+ * @param {string | (() => unknown)} source a JWT, or a function that returns one, `{token, validMs}`
+ *   or null, or a promise of these
+ * @returns {Promise<{token: string, valid_ms?: number} | null>} null: the client has to close
+ */
+export async function fetchToken(source) {
+  if (typeof source === 'string') return { token: source };
+  const result = await source();
+  if (result === null) return null;
+  const { token, validMs = typeof token === 'string' ? validMsOf(token) : undefined } =
+    typeof result === 'string' ? { token: result } : (result ?? {});
+  if (typeof token !== 'string') throw new TypeError('token: must return a JWT, {token, validMs} or null');
+  return { token, valid_ms: validMs };
+}
+
+/**
+ * Returns the remaining validity of a JWT by this device's clock, or its whole validity if the
+ * clock is not within it. Undefined if the claims do not tell.
+ */
+function validMsOf(token) {
+  try {
+    const text = token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/');
+    const { exp, iat } = JSON.parse(atob(text));
+    const now = Date.now() / 1_000;
+    const isPlausible = now < exp && !(now < iat - CLOCK_TOLERANCE);
+    const seconds = isPlausible ? exp - now : exp - iat;
+    return seconds > 0 ? Math.floor(seconds * 1_000) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Maximum seconds that a right clock is behind the issuer's. */
+const CLOCK_TOLERANCE = 60;
