@@ -141,7 +141,10 @@ mod tests {
         }
         assert_eq!(exports().count(), EXPORTS.matches("export").count());
         for file in SDK.iter() {
-            assert!(!file.text.contains("import {") && file.text.contains("return { Client, ") | file.text.contains("export { Client, "));
+            assert!(
+                !file.text.contains("import {")
+                    && file.text.contains("return { Client, ") | file.text.contains("export { Client, ")
+            );
         }
     }
 

@@ -50,23 +50,27 @@ impl fmt::Debug for Turn {
 }
 
 impl IceServers {
-    /// Returns the listed servers, then the TURN servers with fresh credentials. `now` is the time
-    /// of day.
-    pub fn for_client(&self, client: &ClientId, now: SystemTime) -> Vec<IceServer> {
+    /// Returns the listed servers, then the TURN servers with fresh credentials, and the time in
+    /// milliseconds until these end (`None`: there are none). `now` is the time of day.
+    pub fn for_client(&self, client: &ClientId, now: SystemTime) -> (Vec<IceServer>, Option<u64>) {
         let turn = self.turn.as_ref().and_then(|turn| turn.for_client(client, now));
-        self.fixed.iter().cloned().chain(turn).collect()
+        let (turn, valid_ms) = turn.unzip();
+        (self.fixed.iter().cloned().chain(turn).collect(), valid_ms)
     }
 }
 
 impl Turn {
-    fn for_client(&self, client: &ClientId, now: SystemTime) -> Option<IceServer> {
-        let until = now.duration_since(UNIX_EPOCH).unwrap_or_default() + self.lifetime;
+    fn for_client(&self, client: &ClientId, now: SystemTime) -> Option<(IceServer, u64)> {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let until = now + self.lifetime;
         let username = format!("{}:{client}", until.as_secs());
         // A key of any length will do.
         let mut mac = Hmac::<Sha1>::new_from_slice(&self.secret).ok()?;
         mac.update(username.as_bytes());
         let credential = STANDARD.encode(mac.finalize().into_bytes());
-        Some(IceServer { urls: self.urls.to_vec(), username: Some(username), credential: Some(credential) })
+        let valid = Duration::from_secs(until.as_secs()).saturating_sub(now);
+        let server = IceServer { urls: self.urls.to_vec(), username: Some(username), credential: Some(credential) };
+        Some((server, u64::try_from(valid.as_millis()).unwrap_or(u64::MAX)))
     }
 }
 
@@ -159,7 +163,7 @@ mod tests {
             lifetime: Duration::from_secs(600),
         };
         let ice = IceServers { fixed: parse_list(br#"[{"urls":"stun:a.example"}]"#).unwrap(), turn: Some(turn) };
-        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000 - 600);
+        let now = UNIX_EPOCH + Duration::from_millis((1_800_000_000 - 600) * 1_000 + 250);
         let told = ice.for_client(&ClientId::new("alice").unwrap(), now);
         let stun = IceServer { urls: vec!["stun:a.example".into()], username: None, credential: None };
         let turn = IceServer {
@@ -167,7 +171,7 @@ mod tests {
             username: Some("1800000000:alice".into()),
             credential: Some("sIm7pn/teO7y3AyXGeXl/xAQR6Q=".into()),
         };
-        assert_eq!(told, [stun, turn]);
+        assert_eq!(told, (vec![stun, turn], Some(599_750)));
         assert!(!format!("{ice:?}").contains("north") && !format!("{ice:?}").contains("110"), "{ice:?}");
     }
 

@@ -19,6 +19,30 @@ pub struct IceServer {
     pub credential: Option<String>,
 }
 
+/// Rates of a client, which its edge adds to `welcome`. `None`: no such limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClientRate {
+    /// Messages per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u32>,
+    /// Messages at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+    /// Bytes per second. Each message counts 64 bytes more than its text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u32>,
+    /// Bytes at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub byte_burst: Option<u32>,
+    /// Messages at once at this moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub now: Option<u32>,
+    /// Bytes at once at this moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_now: Option<u32>,
+}
+
 /// A message from a server to a client, except messages of other clients.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -37,6 +61,9 @@ pub enum ServerMessage<'a> {
         max_message_bytes: usize,
         /// ICE servers for `RTCPeerConnection`.
         ice_servers: &'a [IceServer],
+        /// Time until the first TURN credential ends, in milliseconds. `None`: there is none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ice_valid_ms: Option<u64>,
         /// Name of the client's node. `None`: nodes are not revealed.
         #[serde(skip_serializing_if = "Option::is_none")]
         node: Option<&'a str>,
@@ -72,6 +99,9 @@ pub enum ServerMessage<'a> {
     IceServers {
         /// ICE servers for `RTCPeerConnection`.
         ice_servers: &'a [IceServer],
+        /// As in `Welcome`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ice_valid_ms: Option<u64>,
     },
     /// An admitted client was attached to a node again: after a handoff to another one, or after
     /// the loss of a trunk perhaps to the same. Sent only if nodes are revealed.
@@ -188,6 +218,13 @@ pub fn write_receipt_tail(out: &mut Vec<u8>, n: u64, m: &str) {
     out.extend_from_slice(b",\"m\":\"");
     out.extend_from_slice(m.as_bytes());
     out.extend_from_slice(b"\"}");
+}
+
+/// Appends the end of a `welcome` with the client's rates. The text so far lacks its final brace.
+pub fn write_rate_tail(out: &mut Vec<u8>, rate: &ClientRate) {
+    out.extend_from_slice(b",\"rate\":");
+    out.extend_from_slice(&serde_json::to_vec(rate).unwrap_or_default());
+    out.push(b'}');
 }
 
 /// Appends `number` in decimal digits.

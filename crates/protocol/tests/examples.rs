@@ -142,10 +142,18 @@ impl<'a> Example<'a> {
     fn encodings(&self) -> Option<Vec<Vec<u8>>> {
         let message = match self.kind() {
             "signal" | "broadcast" => return Some(vec![self.client_message()]),
-            "welcome" => make!(self, Welcome client_id resume resumed heartbeat_ms max_message_bytes node; ice_servers),
+            "welcome" => {
+                let welcome = make!(self, Welcome client_id resume resumed heartbeat_ms max_message_bytes ice_valid_ms node; ice_servers);
+                let mut text = welcome.to_json();
+                if let Some(rate) = self.get("rate") {
+                    text.pop();
+                    server::write_rate_tail(&mut text, &rate);
+                }
+                return Some(vec![text]);
+            }
             "ack" => make!(self, Ack id delivered),
             "error" => make!(self, Error code message id to room retry_after_ms),
-            "ice_servers" => make!(self, IceServers; ice_servers),
+            "ice_servers" => make!(self, IceServers ice_valid_ms; ice_servers),
             "moved" => make!(self, Moved node),
             "joined" => make!(self, Joined room version capacity count more after; members),
             "waiting" => make!(self, Waiting room ahead queue_length),

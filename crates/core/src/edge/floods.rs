@@ -1,12 +1,14 @@
 //! Refuses messages and control frames above a client's rate. `inputs` and `dialects` call it.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::client::{self, EdgeMessage};
-use signaling_protocol::server::ServerMessage;
+use signaling_protocol::server::{ServerMessage, write_rate_tail};
 use signaling_protocol::{CloseCode, ErrorCode};
 
 use super::rate_limiter::{Exceeded, RateDecision, RateLimits};
+use super::session::Session;
 use super::token_bucket::whole_ms;
 use super::{ClientKey, EdgeCore, Reading, Settings, VerifiedToken};
 use crate::ws::encode;
@@ -15,6 +17,16 @@ use crate::ws::encode;
 pub(super) fn limits_of<'a>(settings: &'a Settings, token: Option<&VerifiedToken>) -> &'a RateLimits {
     let class = token.and_then(|token| token.rate_class.as_ref());
     class.and_then(|class| settings.rate_classes.get(class)).unwrap_or(&settings.rates)
+}
+
+/// Adds the client's rates to its `welcome`. Translators of dialects pace their clients.
+pub(super) fn add_rate(welcome: &mut Cow<'_, [u8]>, session: &Session, settings: &Settings, now: Instant) {
+    if session.dialect.is_none() && welcome.ends_with(b"}") {
+        let limits = limits_of(settings, session.token.as_deref());
+        let welcome = welcome.to_mut();
+        welcome.pop();
+        write_rate_tail(welcome, &session.rate_buckets.client_rate(limits, now));
+    }
 }
 
 impl EdgeCore {

@@ -1,5 +1,6 @@
 //! Inputs from clients and from nodes, which the edge's event loop passes in.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use signaling_dialects::Input;
@@ -11,6 +12,7 @@ use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Slot, ToEdge, ToNode,
 
 use super::confirms::Confirms;
 use super::deduplicator::{DedupBounds, DuplicateCheck};
+use super::floods::add_rate;
 use super::phase::SessionPhase;
 use super::retransmit_buffer::RetransmitBuffer;
 use super::session::Session;
@@ -212,7 +214,9 @@ impl EdgeCore {
                 if session.buffer.is_empty() && seq > session.buffer.last() {
                     session.buffer = RetransmitBuffer::starting_after(seq);
                 }
+                let mut greeting = Cow::Borrowed(greeting);
                 if session.phase == SessionPhase::Waiting {
+                    add_rate(&mut greeting, session, &self.settings, now);
                     session.phase = SessionPhase::Accepted { pending_end: None };
                     self.effects.push_back(Effect::Accept(client));
                     self.count_claim(client, Some(resumed));
@@ -224,7 +228,7 @@ impl EdgeCore {
                     let reason = *reason;
                     self.done_if_all_have_outcomes(client, reason);
                 } else if !greeting.is_empty() {
-                    self.write_text(now, client, greeting);
+                    self.write_text(now, client, &greeting);
                 }
                 if let Some(proof) = proof {
                     self.count_claim(client, Some(resumed));

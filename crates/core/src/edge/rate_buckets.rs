@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::ClientId;
+use signaling_protocol::server::ClientRate;
 use signaling_wire::RateDebts;
 
 use super::rate_limiter::{Exceeded, RateLimits};
@@ -57,6 +58,18 @@ impl RateBuckets {
     pub(super) fn pay(&self, limits: &RateLimits, now: Instant, bytes: usize) {
         pay(&self.messages, limits.messages, now, 1);
         pay(&self.bytes, limits.bytes, now, cost(bytes));
+    }
+
+    /// Returns the limits and their present levels, for the client.
+    pub(super) fn client_rate(&self, limits: &RateLimits, now: Instant) -> ClientRate {
+        ClientRate {
+            messages: limits.messages.map(|rate| rate.per_second.max(1)),
+            burst: limits.messages.map(|rate| rate.burst.max(1)),
+            bytes: limits.bytes.map(|rate| rate.per_second.max(1)),
+            byte_burst: limits.bytes.map(|rate| rate.burst.max(1)),
+            now: limits.messages.map(|rate| self.messages.get().level(now, rate)),
+            bytes_now: limits.bytes.map(|rate| self.bytes.get().level(now, rate)),
+        }
     }
 
     /// Counts a control frame or a `ping`. Returns `false` if it exceeds its rate.
@@ -205,6 +218,17 @@ mod tests {
         (0..10).for_each(|_| one.pay(&LIMITS, now, 1));
         assert!(same.iter().all(|same| same.wait(&LIMITS, now, 1).is_some()));
         assert_eq!(table.acquire(now, &id("bob"), None).wait(&LIMITS, now, 1), None);
+    }
+
+    #[test]
+    fn client_rate_has_what_is_left_and_no_absent_limit() {
+        let (now, mut table) = (Instant::now(), RateBucketTable::default());
+        let buckets = table.acquire(now, &id("a"), None);
+        (0..7).for_each(|_| buckets.pay(&LIMITS, now, 1));
+        let left = |after| buckets.client_rate(&LIMITS, now + Duration::from_millis(after)).now;
+        assert_eq!([0, 99, 100, 700, 800].map(left), [3, 3, 4, 10, 10].map(Some));
+        let rate = buckets.client_rate(&LIMITS, now);
+        assert_eq!((rate.messages, rate.burst, rate.bytes, rate.bytes_now), (Some(10), Some(10), None, None));
     }
 
     #[test]

@@ -43,6 +43,13 @@ impl TokenBucket {
         debt.checked_sub(room).filter(|wait| !wait.is_zero())
     }
 
+    /// Returns the units that are available now.
+    pub fn level(&self, now: Instant, rate: Rate) -> u32 {
+        let debt = self.full_at.saturating_duration_since(now).as_nanos() * u128::from(rate.per_second.max(1));
+        let used = u32::try_from(debt.div_ceil(1_000_000_000)).unwrap_or(u32::MAX);
+        rate.burst.max(1).saturating_sub(used)
+    }
+
     /// Takes `amount` units, available or not. A lack delays the next units.
     pub fn pay(&mut self, now: Instant, rate: Rate, amount: u32) {
         self.full_at = self.full_at.max(now) + cost(rate, amount);

@@ -212,7 +212,7 @@ impl NodeCore {
     fn welcome(&self, now: Instant, session: &Session, resumed: bool) -> Vec<u8> {
         let wall = self.wall(now);
         let expiry = wall + TOKEN_LIFE;
-        let ice_servers = self.ice.for_client(&session.client_id, wall);
+        let (ice_servers, ice_valid_ms) = self.ice.for_client(&session.client_id, wall);
         let token = resume::issue(&self.settings.mesh_secret, &session.client_id, session.id, expiry);
         let message = ServerMessage::Welcome {
             client_id: session.client_id.as_str(),
@@ -221,6 +221,7 @@ impl NodeCore {
             heartbeat_ms: u64::try_from(self.settings.rules.heartbeat.as_millis()).unwrap_or(u64::MAX),
             max_message_bytes: self.settings.max_message_bytes,
             ice_servers: &ice_servers,
+            ice_valid_ms,
             node: self.settings.reveal_nodes.then_some(self.settings.id.as_str()),
         };
         message.to_json()

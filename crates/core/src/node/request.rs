@@ -101,8 +101,8 @@ impl NodeCore {
             }
             Ok(ClientMessage::IceServers) => {
                 let client_id = session.client_id.clone();
-                let ice_servers = self.ice.for_client(&client_id, self.wall(now));
-                let reply = ServerMessage::IceServers { ice_servers: &ice_servers }.to_json();
+                let (ice_servers, ice_valid_ms) = self.ice.for_client(&client_id, self.wall(now));
+                let reply = ServerMessage::IceServers { ice_servers: &ice_servers, ice_valid_ms }.to_json();
                 self.reply(key, seq, DeliveryOutcome::Done, &reply);
             }
             // The edge answers these two itself.

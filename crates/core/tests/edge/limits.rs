@@ -54,6 +54,16 @@ fn message_over_the_rate_is_refused_with_a_wait_and_dropped() {
 }
 
 #[test]
+fn welcome_has_the_rates_of_the_client_and_their_levels() {
+    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
+    let client = edge.connect(false, None, None);
+    edge.admit(client, r#"{"type":"welcome"}"#);
+    edge.core.socket_opened(edge.now, client);
+    let welcome = r#"{"type":"welcome","rate":{"messages":10,"burst":10,"now":10}}"#;
+    assert!(edge.hears(client).ends_with(welcome));
+}
+
+#[test]
 fn client_that_ignores_refusals_for_5_s_is_closed() {
     let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
     let client = edge.open(false);
