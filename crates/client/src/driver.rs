@@ -136,7 +136,10 @@ impl<D: Dial> Driver<D> {
                 self.fetching = None;
                 core.token_failed(at);
             }
-            Input::Opened(Ok(socket)) => self.connection = Connection::Open(socket),
+            Input::Opened(Ok(socket)) => {
+                self.connection = Connection::Open(socket);
+                core.opened();
+            }
             Input::Opened(Err(NoSocket::Refused { status, reason, retry_after_ms })) => {
                 self.connection = Connection::None;
                 core.refused(at, status, reason, retry_after_ms);
@@ -172,6 +175,8 @@ impl<D: Dial> Driver<D> {
             }
             Effect::FetchToken => self.fetching = self.options.tokens.as_ref().map(|source| source()),
             Effect::Emit(event) => self.queue(event),
+            // The API has no rooms yet: it reports the messages themselves.
+            Effect::Room { .. } => {}
             Effect::Settle(ticket, outcome) => {
                 if let Some(waiter) = self.state.lock().outcomes.remove(&ticket) {
                     let _ = waiter.send(outcome);

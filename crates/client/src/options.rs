@@ -14,8 +14,8 @@ use crate::core::Ms;
 use crate::saved::SavedSession;
 
 const PATH: &str = "/v1/connect";
-const QUEUE: usize = 256;
-const QUEUE_BYTES: usize = 1024 * 1024;
+const QUEUE: usize = 4_096;
+const QUEUE_BYTES: usize = 2 * 1024 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Proof of a client's identity.
@@ -143,7 +143,7 @@ impl Options {
         self
     }
 
-    /// Sets the maximum number and bytes of queued requests, 256 and 1 MiB by default. Further
+    /// Sets the maximum number and bytes of queued requests, 4,096 and 2 MiB by default. Further
     /// requests are refused with [`SendError::QueueFull`](crate::SendError::QueueFull). Requests
     /// that were sent do not count. An empty queue takes one request beyond the limits, unless 128
     /// sent requests, or 128 KiB of them, have no answer.

@@ -16,6 +16,16 @@ pub(crate) const STABLE_AFTER: Ms = 10_000;
 
 /// Time limit from the opening of a connection to `welcome`.
 pub(crate) const WELCOME_TIMEOUT: Ms = 10_000;
+/// Time limit from the start of an attempt to the open socket: a dead machine behind a load balancer
+/// swallows attempts for a minute.
+pub(crate) const OPEN_TIMEOUT: Ms = 4_000;
+/// Every such attempt in a row may take [`WELCOME_TIMEOUT`] to open, for slow paths.
+pub(crate) const PATIENT_ATTEMPT: u32 = 3;
+/// Time after which a request of ICE servers without an answer is repeated.
+pub(crate) const ICE_RETRY: Ms = 60_000;
+/// Minimum time from ICE servers to the request of the next ones.
+pub(crate) const MIN_ICE_WAIT: Ms = 1_000;
+
 /// Time limit of the token callback, and time until a failed renewal is repeated.
 pub(crate) const TOKEN_TIMEOUT: Ms = 30_000;
 /// Time between renewal and expiry of a token; a tenth of its validity if that is less.
@@ -43,6 +53,12 @@ pub(crate) const MAX_SAVED_NAMES: usize = 4_096;
 pub(crate) const MAX_UNANSWERED: usize = 128;
 /// Size of unanswered requests, in bytes, at which no further request is sent.
 pub(crate) const MAX_UNANSWERED_BYTES: usize = 128 * 1024;
+/// Tenths of the server's rate that requests use. The rest is for `received` and pings.
+pub(crate) const RATE_TENTHS: i128 = 9;
+/// Bytes that the server counts for each message in addition to its text.
+pub(crate) const MESSAGE_OVERHEAD: usize = 64;
+/// Maximum characters of a server's text that are kept as a reason.
+pub(crate) const MAX_REASON: usize = 200;
 /// Minimum wait before a refused rejoin is repeated, and between repetitions without success: a
 /// client in many rooms must not exceed the server's rate of messages.
 pub(crate) const MIN_REJOIN_WAIT: Ms = 100;

@@ -18,6 +18,7 @@ use tokio_tungstenite::{Connector, MaybeTlsStream, WebSocketStream};
 use crate::core::Ms;
 use crate::dial::Dial;
 use crate::ending::{Ending, Fault};
+use crate::rules::MAX_REASON;
 
 const SUBPROTOCOL: &str = "signaling.v1";
 const ABNORMAL: u16 = 1006;
@@ -26,8 +27,6 @@ const NO_CODE: u16 = 1005;
 const READ_BUFFER_BYTES: usize = 16 * 1024;
 /// Maximum size of a received message: a page of 500 members with 4 KiB each, and a reserve.
 const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
-/// Maximum characters of a refusal's body that are kept.
-const MAX_REASON: usize = 200;
 
 /// Target of a handshake, and the client's identity.
 pub(crate) struct Address {

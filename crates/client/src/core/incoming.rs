@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use signaling_protocol::server::IceServer;
+use signaling_protocol::server::{ClientRate, IceServer};
 
 use super::Ms;
 use super::request::present;
@@ -15,20 +15,35 @@ use crate::outcome::Refusal;
 /// A message of the server. `id` is the number of a request of this client.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// First message on a socket, with the token that resumes the session.
-    Welcome(Welcome, String),
+    /// First message on a socket.
+    Welcome(Box<Greeting>),
     /// A request was carried out. `members`: number that a broadcast reached, `None` for others.
     Ack { id: u64, members: Option<u64> },
-    /// A request was refused; without `id`, another message.
-    Error { id: Option<u64>, refusal: Refusal },
+    /// A request was refused; without `id`, another message. `room`: that of the message, if any.
+    Error { id: Option<u64>, room: Option<String>, refusal: Refusal },
     /// The server will close the socket. `retry_after_ms`: wait that it asks for, if any.
     Goodbye { retry_after_ms: Option<Ms> },
     /// From another client, with its number on this socket and its name; `None` if it has none.
     Message(Event, Option<(u64, String)>),
+    /// ICE servers, and the time until their credentials end, if they have any.
+    IceServers(Vec<IceServer>, Option<Ms>),
     /// Any other message of interest to the application.
     Event(Event),
     /// A pong, or a type of a later release.
     Ignored,
+}
+
+/// Content of a `welcome`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Greeting {
+    #[serde(flatten)]
+    pub(crate) welcome: Welcome,
+    /// Token that resumes the session.
+    pub(crate) resume: String,
+    #[serde(default)]
+    pub(crate) rate: ClientRate,
+    /// Time until the first TURN credential ends; `None`: there is none.
+    pub(crate) ice_valid_ms: Option<Ms>,
 }
 
 #[derive(Deserialize)]
@@ -40,8 +55,8 @@ struct Kind<'a> {
 /// Fields of all messages of known types, without those of `Welcome` and `Joined`.
 #[derive(Deserialize)]
 struct Fields {
-    resume: Option<String>,
     ice_servers: Option<Vec<IceServer>>,
+    ice_valid_ms: Option<Ms>,
     node: Option<String>,
     from: Option<String>,
     #[serde(default, deserialize_with = "present")]
@@ -66,11 +81,15 @@ struct Fields {
 pub(crate) fn parse(text: &str) -> Option<Incoming> {
     let Kind { kind } = read(text)?;
     let into_message: fn(Fields) -> Option<Incoming> = match &*kind {
-        "welcome" => return Some(Incoming::Welcome(read(text)?, read::<Fields>(text)?.resume?)),
+        "welcome" => return Some(Incoming::Welcome(read(text)?)),
         "ack" => |it| Some(Incoming::Ack { id: it.id?, members: it.delivered }),
         "error" => |it| {
             let (message, retry_after) = (it.message.unwrap_or_default(), it.retry_after_ms.map(Duration::from_millis));
-            Some(Incoming::Error { id: it.id, refusal: Refusal { code: it.code?, message, retry_after } })
+            Some(Incoming::Error {
+                id: it.id,
+                room: it.room,
+                refusal: Refusal { code: it.code?, message, retry_after },
+            })
         },
         "goodbye" => |it| Some(Incoming::Goodbye { retry_after_ms: it.retry_after_ms }),
         "signal" => |it| {
@@ -91,7 +110,7 @@ pub(crate) fn parse(text: &str) -> Option<Incoming> {
             Some(Incoming::Event(Event::MembersChanged { room: it.room?, version: it.version?, joined, left }))
         },
         "left" => |it| Some(Incoming::Event(Event::Left { room: it.room?, reason: it.reason? })),
-        "ice_servers" => |it| Some(Incoming::Event(Event::IceServers(it.ice_servers?))),
+        "ice_servers" => |it| Some(Incoming::IceServers(it.ice_servers?, it.ice_valid_ms)),
         "moved" => |it| Some(Incoming::Event(Event::Moved { node: it.node? })),
         // Fields of later types may have other forms.
         _ => return Some(Incoming::Ignored),

@@ -4,14 +4,19 @@
 //! | module | responsibility |
 //! |---|---|
 //! | [`outgoing`], [`request`], [`requests`] | requests of the application |
+//! | [`pacer`] | the server's rate |
 //! | [`connection`], [`tokens`] | an open socket; the token and its renewal |
 //! | [`retry_state`] | waits between attempts |
 //! | [`incoming`], [`received`], [`seen_messages`] | messages of the server |
 //! | [`rooms`] | rooms to rejoin |
+//! | [`followed`], [`members`] | members of the client's rooms |
 
 mod connection;
+mod followed;
 mod incoming;
+mod members;
 mod outgoing;
+mod pacer;
 mod received;
 mod request;
 mod requests;
@@ -28,9 +33,12 @@ use signaling_protocol::close::Advice;
 use signaling_protocol::limits::DEFAULT_MESSAGE_BYTES;
 
 use self::connection::{Connection, DueAction};
+use self::members::Members;
+pub(crate) use self::members::RoomChange;
 pub(crate) use self::outgoing::to_json;
+use self::pacer::Pacer;
 pub(crate) use self::request::Request;
-use self::requests::Requests;
+use self::requests::{Removed, Requests};
 use self::retry_state::RetryState;
 use self::rooms::Rooms;
 use self::seen_messages::SeenMessages;
@@ -39,7 +47,10 @@ use crate::ending::{Ending, Fault, delay};
 use crate::event::{Event, State};
 use crate::options::{Limits, Token};
 use crate::outcome::{Delivered, RequestError};
-use crate::rules::{FIRST_BACKOFF, PAUSE_TOLERANCE, TOKEN_TIMEOUT, WELCOME_TIMEOUT};
+use crate::rules::{
+    FIRST_BACKOFF, ICE_RETRY, MAX_REASON, OPEN_TIMEOUT, PATIENT_ATTEMPT, PAUSE_TOLERANCE, TOKEN_TIMEOUT,
+    WELCOME_TIMEOUT,
+};
 use crate::saved::SavedSession;
 
 /// Milliseconds since the client was created.
@@ -76,6 +87,9 @@ pub(crate) enum Effect {
     Settle(Ticket, Outcome),
     /// Report an event to the application.
     Emit(Event),
+    /// Report a change of a room.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the API reports the messages of the server instead"))]
+    Room { room: String, change: RoomChange },
 }
 
 #[derive(Debug)]
@@ -84,8 +98,8 @@ enum Phase {
     Closed,
     /// Before an attempt, until the callback returns a token.
     Fetching { by: Ms },
-    /// Until the `welcome` of a socket.
-    Connecting { by: Ms },
+    /// Until the `welcome` of a socket, which may take `limit` from the time `since`.
+    Connecting { since: Ms, limit: Ms, is_open: bool },
     /// A welcomed socket is open.
     Connected(Connection),
     /// Before the next attempt. `can_be_shortened` is `false` if the server asked for this wait.
@@ -100,6 +114,8 @@ pub(crate) struct Core {
     /// Index of the next URL to try.
     url: usize,
     retries: RetryState,
+    /// Attempts in a row without a `welcome`.
+    attempts: u32,
     phase: Phase,
     /// Token that resumes the session; `None` before its first `welcome`.
     resume: Option<String>,
@@ -108,7 +124,12 @@ pub(crate) struct Core {
     hint: Option<Ms>,
     max_message_bytes: usize,
     requests: Requests,
+    pacer: Pacer,
     rooms: Rooms,
+    /// Rooms that the application joins, waits for or is in.
+    followed: Vec<Members>,
+    /// Time at which fresh ICE servers are requested; `None`: never.
+    ice_at: Option<Ms>,
     names: SeenMessages,
     effects: Vec<Effect>,
 }
@@ -121,13 +142,17 @@ impl Core {
             url_count,
             url: 0,
             retries: RetryState::default(),
+            attempts: 0,
             phase: Phase::Closed,
             resume: None,
             tokens: Tokens::new(has_tokens),
             hint: None,
             max_message_bytes: DEFAULT_MESSAGE_BYTES,
             requests: Requests::new(limits),
+            pacer: Pacer::default(),
             rooms: Rooms::default(),
+            followed: Vec::new(),
+            ice_at: None,
             names: SeenMessages::default(),
             effects: Vec::new(),
         }
@@ -140,6 +165,12 @@ impl Core {
         let queued = queued.iter().filter_map(|saved| Request::restore(saved));
         self.requests.restore(next_id, sent.collect(), queued.collect());
         self.resume = resume;
+        let left: Vec<String> = self.requests.pending_leaves().map(str::to_owned).collect();
+        let kept = rooms.iter().map(|kept| kept.room.clone()).filter(|room| !left.contains(room));
+        let followed: Vec<String> = kept.chain(self.requests.pending_joins().map(str::to_owned)).collect();
+        for room in followed {
+            self.follow(&room);
+        }
         self.rooms = Rooms::restore(rooms);
         for name in names {
             self.names.insert(0, &name);
@@ -155,12 +186,12 @@ impl Core {
     pub(crate) fn deadline(&self) -> Option<Ms> {
         let phase = match &self.phase {
             Phase::Closed => None,
-            Phase::Fetching { by } | Phase::Connecting { by } => Some(*by),
-            Phase::Connected(connection) => [self.tokens.deadline(), self.rooms.deadline()]
-                .into_iter()
-                .flatten()
-                .chain([connection.deadline()])
-                .min(),
+            Phase::Fetching { by } => Some(*by),
+            Phase::Connecting { since, limit, .. } => Some(since + limit),
+            Phase::Connected(connection) => {
+                let others = [self.tokens.deadline(), self.rooms.deadline(), self.ice_at, self.page_deadline()];
+                others.into_iter().chain([self.pacer.free_at, Some(connection.deadline())]).flatten().min()
+            }
             Phase::Waiting { until, .. } => Some(*until),
         };
         phase.into_iter().chain(self.requests.deadline()).min()
@@ -187,12 +218,21 @@ impl Core {
 
     fn open(&mut self, now: Ms) {
         self.hint = None;
-        self.phase = Phase::Connecting { by: now + WELCOME_TIMEOUT };
+        self.attempts += 1;
+        let limit = if self.attempts.is_multiple_of(PATIENT_ATTEMPT) { WELCOME_TIMEOUT } else { OPEN_TIMEOUT };
+        self.phase = Phase::Connecting { since: now, limit, is_open: false };
         self.effects.push(Effect::Open {
             url: self.url,
             resume: self.resume.clone(),
             token: self.tokens.for_attempt(),
         });
+    }
+
+    /// Handles the open socket of an attempt, before its `welcome`.
+    pub(crate) fn opened(&mut self) {
+        if let Phase::Connecting { limit, is_open, .. } = &mut self.phase {
+            (*limit, *is_open) = (WELCOME_TIMEOUT, true);
+        }
     }
 
     /// Handles a token from the callback.
@@ -215,13 +255,20 @@ impl Core {
 
     /// Handles expired timers.
     pub(crate) fn tick(&mut self, at: Moment) {
-        for (ticket, sent) in self.requests.expire(at.now) {
-            self.effects.push(Effect::Settle(ticket, Err(RequestError::Expired { sent })));
+        for Removed { ticket, sent, joined } in self.requests.expire(at.now) {
+            let settled = ticket.map(|ticket| Effect::Settle(ticket, Err(RequestError::Expired { sent })));
+            self.effects.extend(settled);
+            if let Some(room) = joined {
+                self.gave_up(&room, "expired");
+            }
         }
         match &mut self.phase {
             Phase::Fetching { by } if at.now >= *by => self.lost(at, Ending::Fault(Fault::NoToken)),
-            Phase::Connecting { by } if at.now >= *by + PAUSE_TOLERANCE => *by = at.now + WELCOME_TIMEOUT,
-            Phase::Connecting { by } if at.now >= *by => self.give_up(at, Fault::NoWelcome),
+            Phase::Connecting { since, limit, .. } if at.now >= *since + *limit + PAUSE_TOLERANCE => *since = at.now,
+            Phase::Connecting { since, limit, is_open } if at.now >= *since + *limit => {
+                let fault = if *is_open { Fault::NoWelcome } else { Fault::Unreachable };
+                self.give_up(at, fault);
+            }
             Phase::Waiting { until, .. } if at.now >= *until => self.start(at.now),
             Phase::Connected(_) => self.maintain(at),
             _ => {}
@@ -233,8 +280,12 @@ impl Core {
             self.effects.push(Effect::FetchToken);
         }
         if let Some(join) = self.rooms.take_due(at.now, self.requests.pending_joins()) {
-            self.requests.rejoin(join);
-            self.flush();
+            self.requests.push_own(join);
+        }
+        self.flush(at.now);
+        if self.ice_at.is_some_and(|ice_at| ice_at <= at.now) {
+            self.ice_at = Some(at.now + ICE_RETRY);
+            self.effects.push(Effect::Write(r#"{"type":"ice_servers"}"#.to_owned()));
         }
         while let Phase::Connected(connection) = &mut self.phase
             && let Some(due) = connection.take_due(at.now)
@@ -286,7 +337,10 @@ impl Core {
 
     /// Handles the end of a socket or a failed attempt: waits for the next one, or closes. Does
     /// nothing if no attempt or socket is open.
-    pub(crate) fn lost(&mut self, at: Moment, why: Ending) {
+    pub(crate) fn lost(&mut self, at: Moment, mut why: Ending) {
+        if let Ending::Closed { reason, .. } | Ending::Refused { reason, .. } = &mut why {
+            *reason = reason.chars().take(MAX_REASON).collect();
+        }
         let was_welcome = match &self.phase {
             Phase::Closed | Phase::Waiting { .. } => return,
             Phase::Connected(connection) => {
@@ -297,6 +351,7 @@ impl Core {
             }
             Phase::Fetching { .. } | Phase::Connecting { .. } => false,
         };
+        self.followed.iter_mut().for_each(Members::socket_lost);
         let advice = match why.advice() {
             _ if !why.rejects_token() => why.advice(),
             _ if self.tokens.reject(was_welcome) => Advice::ComeBack,
@@ -360,13 +415,19 @@ impl Core {
             self.effects.push(Effect::Settle(ticket, Err(RequestError::Closed)));
         }
         self.requests.clear();
+        for Members { room, .. } in std::mem::take(&mut self.followed) {
+            self.report(&room, [RoomChange::Out { reason: "closed".to_owned() }]);
+        }
         self.rooms = Rooms::default();
-        (self.resume, self.hint, self.retries) = (None, None, RetryState::default());
+        (self.resume, self.hint, self.retries, self.attempts) = (None, None, RetryState::default(), 0);
     }
 
-    fn flush(&mut self) {
-        if let Phase::Connected(_) = self.phase {
-            while let Some(text) = self.requests.next_to_send() {
+    /// Sends pages and queued requests within the limits and the pace.
+    fn flush(&mut self, now: Ms) {
+        let Phase::Connected(_) = self.phase else { return };
+        self.pacer.free_at = None;
+        if self.request_pages(now) {
+            while let Some(text) = self.requests.next_to_send(now, &mut self.pacer) {
                 self.effects.push(Effect::Write(text));
             }
         }

@@ -3,6 +3,7 @@
 use serde_json::value::RawValue;
 use signaling_protocol::ids::check_name;
 
+use super::members::RoomChange;
 use super::{Core, Effect, Ms, Phase, Request, Ticket};
 use crate::outcome::SendError;
 
@@ -18,16 +19,32 @@ impl Core {
         {
             return Err(SendError::TooManyRooms);
         }
-        let left = match &request {
-            Request::Leave { room } => Some(room.clone()),
-            _ => None,
+        let (joined, left) = match &request {
+            Request::Join { room, .. } => (Some(room.clone()), None),
+            Request::Leave { room } => (None, Some(room.clone())),
+            Request::Signal { .. } | Request::Broadcast { .. } => (None, None),
         };
         let ticket = self.requests.push(now, request, self.max_message_bytes)?;
-        if let Some(room) = left {
-            self.rooms.cancel_rejoin(&room);
+        if let Some(room) = joined.filter(|room| self.follow(room)) {
+            self.report(&room, [RoomChange::Joining { reason: None }]);
         }
-        self.flush();
+        if let Some(room) = left {
+            self.rooms.leave(&room);
+            self.out(&room, "left");
+        }
+        self.flush(now);
         Ok(ticket)
+    }
+
+    /// Cancels a request without an outcome. A sent one keeps its number. Returns whether it was
+    /// sent; `None` if it has its outcome.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the API cannot cancel yet"))]
+    pub(crate) fn cancel(&mut self, ticket: Ticket) -> Option<bool> {
+        let cancelled = self.requests.cancel(ticket)?;
+        if let Some(room) = cancelled.joined {
+            self.gave_up(&room, "aborted");
+        }
+        Some(cancelled.sent)
     }
 
     /// Requests a page of a room's members, after the client `after`. Fails without a connection.

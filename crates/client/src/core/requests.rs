@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use serde_json::value::RawValue;
 
+use super::pacer::Pacer;
 use super::request::Request;
 use super::{Ms, Ticket};
 use crate::options::Limits;
@@ -20,11 +21,11 @@ pub(crate) struct Pending {
     /// is of an earlier process or of the client itself.
     pub(crate) ticket: Option<Ticket>,
     pub(crate) request: Request,
-    /// `true` for a join that the client sends by itself after a lost session.
-    pub(crate) rejoins: bool,
+    /// `true` for a request of the client itself, such as a rejoin after a lost session.
+    pub(crate) is_own: bool,
     /// Approximate size, for the limits.
     bytes: usize,
-    /// `None` after it expired, and for requests of the client itself.
+    /// `None` after it expired or was cancelled, and for requests of the client itself.
     expires: Option<Ms>,
     /// `true` if it was sent in a session that is over.
     was_sent: bool,
@@ -37,6 +38,8 @@ pub(crate) struct Requests {
     next_id: u64,
     last_ticket: Ticket,
     sent: VecDeque<Pending>,
+    /// Numbers of sent requests that the present socket has not sent yet.
+    again: VecDeque<u64>,
     sent_bytes: usize,
     queued: VecDeque<Pending>,
     queued_bytes: usize,
@@ -83,9 +86,9 @@ impl Requests {
         Ok(self.last_ticket)
     }
 
-    /// Queues a join of the client itself.
-    pub(crate) fn rejoin(&mut self, join: Request) {
-        let entry = Pending { rejoins: true, ..Pending::new(join) };
+    /// Queues a request of the client itself: a rejoin, or a leave after a join without a use.
+    pub(crate) fn push_own(&mut self, request: Request) {
+        let entry = Pending { is_own: true, ..Pending::new(request) };
         self.queued_bytes += entry.bytes;
         self.queued.push_back(entry);
     }
@@ -106,14 +109,35 @@ impl Requests {
         })
     }
 
+    /// Returns `true` if a pending join of the room is neither expired nor cancelled.
+    pub(crate) fn wants(&self, room: &str) -> bool {
+        self.sent.iter().chain(&self.queued).any(|entry| {
+            let is_live = entry.is_own || entry.expires.is_some();
+            is_live && matches!(&entry.request, Request::Join { room: joined, .. } if joined == room)
+        })
+    }
+
     fn has_room(&self) -> bool {
         self.sent.len() < MAX_UNANSWERED && self.sent_bytes < MAX_UNANSWERED_BYTES
     }
 
-    /// Moves the next request to the sent ones, and returns its text; `None` if none is queued, or
-    /// sent requests without an answer have reached their number or size limit.
-    pub(crate) fn next_to_send(&mut self) -> Option<String> {
+    /// Returns the text of the next request to send: one of the session that resumes, else a queued
+    /// one. `None` if none is left, if the pace has it wait, or if sent requests without an answer
+    /// have reached their number or size limit.
+    pub(crate) fn next_to_send(&mut self, now: Ms, pacer: &mut Pacer) -> Option<String> {
+        if let Some(id) = self.again.front() {
+            let text = self.sent.iter().find(|entry| entry.id == *id)?.request.text(Some(*id));
+            if !pacer.take(now, text.len()) {
+                return None;
+            }
+            self.again.pop_front();
+            return Some(text);
+        }
         if !self.has_room() {
+            return None;
+        }
+        let text = self.queued.front()?.request.text(Some(self.next_id));
+        if !pacer.take(now, text.len()) {
             return None;
         }
         let mut entry = self.queued.pop_front()?;
@@ -121,14 +145,13 @@ impl Requests {
         self.next_id += 1;
         self.queued_bytes -= entry.bytes;
         self.sent_bytes += entry.bytes;
-        let text = entry.request.text(Some(entry.id));
         self.sent.push_back(entry);
         Some(text)
     }
 
-    /// Returns the texts of the requests that a resumed session sends again, in order.
-    pub(crate) fn retransmissions(&self) -> Vec<String> {
-        self.sent.iter().map(|entry| entry.request.text(Some(entry.id))).collect()
+    /// Sends the unanswered requests again, in order: the session resumes on another socket.
+    pub(crate) fn resume(&mut self) {
+        self.again = self.sent.iter().map(|entry| entry.id).collect();
     }
 
     /// Prepares a new session, whose numbers start at 1. The `rejoins` come first, then all
@@ -136,14 +159,15 @@ impl Requests {
     pub(crate) fn restart(&mut self, rejoins: Vec<Request>) {
         self.next_id = 1;
         self.sent_bytes = 0;
+        self.again.clear();
         for mut entry in self.sent.drain(..).rev() {
             entry.was_sent = true;
             self.queued_bytes += entry.bytes;
             self.queued.push_front(entry);
         }
-        self.queued.retain(|entry| !entry.rejoins && entry.expires.is_some());
+        self.queued.retain(|entry| !entry.is_own && entry.expires.is_some());
         for request in rejoins.into_iter().rev() {
-            self.queued.push_front(Pending { rejoins: true, ..Pending::new(request) });
+            self.queued.push_front(Pending { is_own: true, ..Pending::new(request) });
         }
         self.queued_bytes = self.queued.iter().map(|entry| entry.bytes).sum();
     }
@@ -152,6 +176,7 @@ impl Requests {
     pub(crate) fn take_answered(&mut self, id: u64) -> Option<Pending> {
         let at = self.sent.iter().position(|entry| entry.id == id)?;
         let answered = self.sent.remove(at)?;
+        self.again.retain(|again| *again != id);
         self.sent_bytes -= answered.bytes;
         Some(answered)
     }
@@ -162,26 +187,34 @@ impl Requests {
         first(&self.sent).into_iter().chain(first(&self.queued)).min()
     }
 
-    /// Expires due requests and returns their tickets, with `true` if the request was sent. One
-    /// sent in this session stays until its answer, since its number is in use. Others are removed.
-    pub(crate) fn expire(&mut self, now: Ms) -> Vec<(Ticket, bool)> {
-        let mut expired = Vec::new();
-        for entry in &mut self.sent {
-            if entry.expires.is_some_and(|expires| expires <= now) {
-                entry.expires = None;
-                expired.extend(entry.ticket.take().map(|ticket| (ticket, true)));
-            }
+    /// Expires due requests.
+    pub(crate) fn expire(&mut self, now: Ms) -> Vec<Removed> {
+        self.remove(|entry| entry.expires.is_some_and(|expires| expires <= now))
+    }
+
+    /// Cancels a request, which gets no outcome; `None` if it has one.
+    pub(crate) fn cancel(&mut self, ticket: Ticket) -> Option<Removed> {
+        self.remove(|entry| entry.ticket == Some(ticket)).pop()
+    }
+
+    /// Removes queued requests. One sent in this session stays until its answer, since its number
+    /// is in use.
+    fn remove(&mut self, is_over: impl Fn(&Pending) -> bool) -> Vec<Removed> {
+        let mut removed = Vec::new();
+        for entry in self.sent.iter_mut().filter(|entry| is_over(entry)) {
+            removed.push(Removed::of(entry, true));
+            (entry.expires, entry.ticket) = (None, None);
         }
         let queued_bytes = &mut self.queued_bytes;
         self.queued.retain(|entry| {
-            let stays = entry.expires.is_none_or(|expires| expires > now);
+            let stays = !is_over(entry);
             if !stays {
                 *queued_bytes -= entry.bytes;
-                expired.extend(entry.ticket.map(|ticket| (ticket, entry.was_sent)));
+                removed.push(Removed::of(entry, entry.was_sent));
             }
             stays
         });
-        expired
+        removed
     }
 
     /// Removes and returns the tickets of all requests. The requests stay.
@@ -199,14 +232,35 @@ impl Requests {
     pub(crate) fn save(&self) -> (u64, Vec<SavedRequest>, Vec<Box<RawValue>>) {
         let sent =
             self.sent.iter().filter_map(|entry| Some(SavedRequest { id: entry.id, request: entry.request.save()? }));
-        let queued = self.queued.iter().filter(|entry| !entry.rejoins).filter_map(|entry| entry.request.save());
+        let queued = self.queued.iter().filter(|entry| !entry.is_own).filter_map(|entry| entry.request.save());
         (self.next_id, sent.collect(), queued.collect())
+    }
+}
+
+/// A request that expired or was cancelled.
+#[derive(Debug)]
+pub(crate) struct Removed {
+    /// `None`: the application has the outcome already, or the request is of an earlier process.
+    pub(crate) ticket: Option<Ticket>,
+    /// `true` if it was sent.
+    pub(crate) sent: bool,
+    /// Room of a join; `None` for others.
+    pub(crate) joined: Option<String>,
+}
+
+impl Removed {
+    fn of(entry: &Pending, sent: bool) -> Self {
+        let joined = match &entry.request {
+            Request::Join { room, .. } => Some(room.clone()),
+            Request::Signal { .. } | Request::Leave { .. } | Request::Broadcast { .. } => None,
+        };
+        Self { ticket: entry.ticket, sent, joined }
     }
 }
 
 impl Pending {
     fn new(request: Request) -> Self {
         let bytes = request.bytes();
-        Self { id: 0, ticket: None, request, rejoins: false, bytes, expires: None, was_sent: false }
+        Self { id: 0, ticket: None, request, is_own: false, bytes, expires: None, was_sent: false }
     }
 }

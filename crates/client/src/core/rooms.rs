@@ -78,11 +78,6 @@ impl Rooms {
         self.rooms.retain(|kept| kept.room != room);
     }
 
-    /// Forgets a room without a seat, which the application leaves.
-    pub(crate) fn cancel_rejoin(&mut self, room: &str) {
-        self.rooms.retain(|kept| kept.room != room || kept.seat == Seat::Held);
-    }
-
     /// Returns `true` for a kept room without a seat in this session.
     pub(crate) fn lacks_seat(&self, room: &str) -> bool {
         self.rooms.iter().any(|kept| kept.room == room && kept.seat != Seat::Held)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Core, Effect, Moment, Ms, Outcome, Request, to_json};
+use super::{Core, Effect, Moment, Ms, Outcome, Request, RoomChange, to_json};
 use crate::ending::{Ending, Fault};
 use crate::event::{Broadcast, Event, Signal, State};
 use crate::options::{Limits, Token};
@@ -64,7 +64,9 @@ fn take(client: &mut Core, step: &Value, what: &str) {
         let error = input(client, at, &put_number(&step["in"], number), &mut out);
         assert_eq!(error, step["error"].as_str(), "{what}");
     }
-    let effects: Vec<Value> = client.take_effects().iter().map(effect).collect();
+    let effects = client.take_effects();
+    // The API also reports the messages that the effects of rooms are made from.
+    let effects: Vec<Value> = effects.iter().filter(|effect| !is_room_event(effect)).map(effect).collect();
     let got: Vec<Value> = effects.into_iter().chain(out).collect();
     if step["out"] != "any" {
         let expected: Vec<Value> = step["out"].as_array().unwrap().iter().flat_map(repeated).collect();
@@ -82,6 +84,7 @@ fn input(client: &mut Core, at: Moment, input: &Value, out: &mut Vec<Value>) -> 
             "tick" => client.tick(at),
             "network_changed" => client.network_changed(at),
             "close" => client.close(),
+            "opened" => client.opened(),
             "detach" => out.push(json!({ "saved": client.detach().unwrap() })),
             "ice_servers" => return error(client.ice_servers()),
             other => panic!("{other}"),
@@ -105,7 +108,10 @@ fn input(client: &mut Core, at: Moment, input: &Value, out: &mut Vec<Value>) -> 
         "lost" => client.lost(at, ending(fields)),
         "refused" => {
             let status = fields["status"].as_u64().unwrap() as u16;
-            client.refused(at, status, String::new(), fields["retry_after_ms"].as_u64());
+            client.refused(at, status, reason(fields), fields["retry_after_ms"].as_u64());
+        }
+        "cancel" => {
+            client.cancel(fields.as_u64().unwrap());
         }
         "token" => {
             let valid_for = fields["valid_ms"].as_u64().map(Duration::from_millis);
@@ -131,9 +137,37 @@ fn error<T>(taken: Result<T, SendError>) -> Option<&'static str> {
 
 fn ending(lost: &Value) -> Ending {
     match lost["code"].as_u64() {
-        Some(code) => Ending::Closed { code: code as u16, reason: String::new() },
+        Some(code) => Ending::Closed { code: code as u16, reason: reason(lost) },
         None => Ending::Fault(Fault::Unreachable),
     }
+}
+
+fn reason(end: &Value) -> String {
+    filled(&end["reason"]).as_str().unwrap_or_default().to_owned()
+}
+
+fn is_room_event(effect: &Effect) -> bool {
+    use Event::{Joined, Left, MembersChanged, Waiting};
+    matches!(effect, Effect::Emit(Joined(_) | Waiting { .. } | MembersChanged { .. } | Left { .. }))
+}
+
+fn room_change(room: &str, change: &RoomChange) -> Value {
+    let member = |id: &str, data| json!({ "id": id, "data": data });
+    let mut effect = match change {
+        RoomChange::Out { reason } => json!({ "room_state": "out", "reason": reason }),
+        RoomChange::Joining { reason } => with(json!({ "room_state": "joining" }), "reason", reason),
+        RoomChange::Waiting { ahead, queue_length } => {
+            json!({ "room_state": "waiting", "ahead": ahead, "queue_length": queue_length })
+        }
+        RoomChange::Member { capacity, count } => {
+            json!({ "room_state": "member", "capacity": capacity, "count": count })
+        }
+        RoomChange::MemberJoined(id, data) => json!({ "member_joined": member(id, data) }),
+        RoomChange::MemberUpdated(id, data) => json!({ "member_updated": member(id, data) }),
+        RoomChange::MemberLeft(id, data, reason) => json!({ "member_left": member(id, data), "reason": reason }),
+    };
+    effect["room"] = json!(room);
+    effect
 }
 
 fn effect(effect: &Effect) -> Value {
@@ -146,6 +180,7 @@ fn effect(effect: &Effect) -> Value {
         Effect::Write(text) => json!({ "write": serde_json::from_str::<Value>(text).unwrap() }),
         Effect::FetchToken => json!("ask_token"),
         Effect::Settle(ticket, outcome) => settled(*ticket, outcome),
+        Effect::Room { room, change } => room_change(room, change),
         Effect::Emit(Event::State(state)) => self::state(state),
         Effect::Emit(event) => json!({ "event": event_fields(event) }),
     }
@@ -154,7 +189,10 @@ fn effect(effect: &Effect) -> Value {
 fn settled(ticket: u64, outcome: &Outcome) -> Value {
     let outcome = match outcome {
         Ok(delivered) => return with(json!({ "settle": ticket, "as": "delivered" }), "count", &delivered.members),
-        Err(RequestError::Refused(refusal)) => json!({ "refused": refusal.code }),
+        Err(RequestError::Refused(Refusal { code, message, retry_after })) => {
+            let wait = retry_after.map(|time| time.as_millis() as Ms);
+            with(json!({ "refused": code, "message": message }), "retry_after_ms", &wait)
+        }
         Err(RequestError::Expired { sent }) => json!({ "expired": { "sent": sent } }),
         Err(RequestError::Closed) => json!("closed"),
     };
@@ -173,6 +211,11 @@ fn state(state: &State) -> Value {
 }
 
 fn because(mut state: Value, why: Option<&Ending>) -> Value {
+    if let Some(Ending::Closed { reason, .. } | Ending::Refused { reason, .. }) = why
+        && !reason.is_empty()
+    {
+        state["reason"] = json!(reason);
+    }
     match why {
         None => {}
         Some(Ending::Closed { code, .. }) => state["code"] = json!(code),
@@ -198,18 +241,7 @@ fn event_fields(event: &Event) -> Value {
         Event::Broadcast(Broadcast { room, from, data, id }) => {
             with(json!({ "type": "broadcast", "room": room, "from": from, "data": data }), "id", id)
         }
-        Event::Joined(joined) => {
-            let member = |member: &crate::event::Member| json!({ "client_id": member.client_id, "data": member.data });
-            let event = json!({
-                "type": "joined", "room": joined.room, "version": joined.version, "capacity": joined.capacity,
-                "count": joined.count, "members": joined.members.iter().map(member).collect::<Vec<_>>(), "more": joined.more,
-            });
-            with(event, "after", &joined.after)
-        }
-        Event::Waiting { room, ahead, queue_length } => {
-            json!({ "type": "waiting", "room": room, "ahead": ahead, "queue_length": queue_length })
-        }
-        Event::Left { room, reason } => json!({ "type": "left", "room": room, "reason": reason }),
+        Event::IceServers(_) => json!({ "type": "ice_servers" }),
         Event::Moved { node } => json!({ "type": "moved", "node": node }),
         Event::Problem(Refusal { code, message, retry_after }) => {
             let retry_after_ms = retry_after.map(|time| time.as_millis() as Ms);
@@ -239,8 +271,14 @@ fn repeated(out: &Value) -> Vec<Value> {
 
 fn expected(out: &Value) -> Value {
     let mut out = out.clone();
-    if let Some(data) = out.pointer_mut("/write/data") {
-        *data = filled(data);
+    for place in ["/write/data", "/reason"] {
+        if let Some(text) = out.pointer_mut(place) {
+            *text = filled(text);
+        }
+    }
+    // The list itself passes unchanged.
+    if let Some(event) = out.pointer_mut("/event").filter(|event| event["type"] == "ice_servers") {
+        *event = json!({ "type": "ice_servers" });
     }
     out
 }

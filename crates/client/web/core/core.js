@@ -504,9 +504,8 @@ export class Core {
 
   #failed(now, { type, id, code, message, room: named, retry_after_ms: wait }) {
     if (id === undefined) {
-      const members = this.room(named);
-      if (members) members.pageFailed(now, wait);
-      else this.#emit({ event: { type, code, message, retry_after_ms: wait } });
+      const isPage = this.room(named)?.pageFailed(now, wait);
+      if (!isPage) this.#emit({ event: { type, code, message, retry_after_ms: wait } });
       return;
     }
     const answered = this.#requests.answered(id);

@@ -106,11 +106,12 @@ export class Members {
     return { type: 'members', room: this.#room, after: this.#after };
   }
 
-  /** Handles an error of the room without a number, as pages have. A page may be refused. */
+  /** Handles an error without a number. Returns `true` if it refuses a page. */
   pageFailed(now, wait) {
-    if (this.#after === undefined || this.pageAt !== Infinity) return;
+    if (this.#after === undefined || this.pageAt !== Infinity) return false;
     if (typeof wait !== 'number') this.#after = undefined;
     else this.pageAt = now + Math.min(Math.max(wait, MIN_REJOIN_WAIT), MAX_REJOIN_WAIT);
+    return true;
   }
 
   /** Forgets a requested page, whose answer was lost with its socket. A new list follows. */
