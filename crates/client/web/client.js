@@ -46,6 +46,7 @@ export class Client extends Emitter {
   /** Error of the latest call of `#token`, until the next one. */
   #tokenError;
   #saves;
+  /** @type {any} */
   #socket = null;
   /** Resolves once the latest socket is closed. */
   #socketClosed = Promise.resolve();
@@ -58,6 +59,7 @@ export class Client extends Emitter {
   #roomByName = new Map();
   #changedRooms = new Set();
   #iceServers = [];
+  /** @type {string | null} */
   #node = null;
   /** @type {import('./types.js').ClientState} */
   #state = 'disconnected';
@@ -69,7 +71,7 @@ export class Client extends Emitter {
   /** The text that was stored when the session was suspended, or null. */
   #suspended = null;
   /** Ends the watch of the page; null while the client is closed. */
-  #unwatch = null;
+  #unwatch = /** @type {(() => void) | null} */ (null);
   #isPerforming = false;
 
   /**
@@ -135,6 +137,7 @@ export class Client extends Emitter {
    */
   connect({ signal } = {}) {
     if (!this.#WebSocket) throw new TypeError('WebSocket: this platform has none, pass a class, such as that of the package ws');
+    /** @type {Promise<void>} */
     const connected = new Promise((resolve, reject) => {
       const timer = setTimeout(() => settle(this.#tooLate()), this.#connectTimeoutMs);
       const abort = () => {
@@ -456,7 +459,7 @@ export class Client extends Emitter {
         closed: (code, reason) => this.#socketLost(code, reason),
       });
     } catch (error) {
-      this.#socketLost(NO_FRAME, error.message);
+      this.#socketLost(NO_FRAME, String(error));
     }
   }
 

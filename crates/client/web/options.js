@@ -63,7 +63,12 @@ export function checkOptions(options) {
   check(isLogger, 'logger', 'an object with the methods debug, info, warn and error');
 }
 
-/** Returns a function that logs texts of the level and above. */
+/**
+ * Returns a function that logs texts of the level and above.
+ *
+ * @param {string} [level]
+ * @param {Record<string, any>} [logger]
+ */
 export function makeLog(level = 'warn', logger = console) {
   const first = LEVELS.indexOf(level);
   return (of, text) => LEVELS.indexOf(of) >= first && logger[of](`signaling-mesh: ${text}`);

@@ -30,7 +30,6 @@ export class Room extends Emitter {
    * @param {string} name
    * @param {{members: () => any, request: (request: object, signal?: AbortSignal) => Promise<any>}}
    *   link to the client: the room in its core, and its requests
-   * @internal
    */
   constructor(client, name, link) {
     super();
@@ -110,7 +109,7 @@ export class Room extends Emitter {
     try {
       await this.#seat(queue, signal);
     } catch (error) {
-      const mustLeave = ['aborted', 'room_full'].includes(error.code);
+      const mustLeave = ['aborted', 'room_full'].includes(/** @type {MeshError} */ (error).code);
       if (mustLeave) this.leave().catch(() => {});
       throw error;
     }

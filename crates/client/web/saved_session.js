@@ -37,7 +37,8 @@ export class SavedSession {
   #key;
 
   /**
-   * @param {Storage | null} storage of this tab; null: nothing is stored
+   * @param {import('./types.js').ClientOptions['storage']} storage of this tab; null: nothing is
+   *   stored
    * @param {string} clientId
    */
   constructor(storage, clientId) {

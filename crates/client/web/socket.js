@@ -36,7 +36,7 @@ export function openSocket(WebSocket, url, { clientId, resume, token }, on) {
   socket.onopen = on.opened;
   socket.onmessage = ({ data }) => on.text(data);
   socket.onclose = ({ code, reason }) => end(code, reason);
-  socket.onerror = ({ message, error }) => {
+  socket.onerror = (/** @type {any} */ { message, error }) => {
     fault = message || error?.message || '';
     timer ??= setTimeout(() => socket.onmessage && end(NO_FRAME, ''), CLOSE_FOLLOWS);
   };

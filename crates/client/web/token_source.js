@@ -1,18 +1,17 @@
 /** Calls the application's source of tokens. */
 
 /**
- * @param {string | (() => unknown)} source a JWT, or a function that returns one, `{token, validMs}`
- *   or null, or a promise of these
+ * @param {string | (() => any)} source a JWT, or a function that returns one, `{token, validMs}` or
+ *   null, or a promise of these
  * @returns {Promise<{token: string, valid_ms?: number} | null>} null: the client has to close
  */
 export async function fetchToken(source) {
   if (typeof source === 'string') return { token: source };
   const result = await source();
   if (result === null) return null;
-  const { token, validMs = typeof token === 'string' ? validMsOf(token) : undefined } =
-    typeof result === 'string' ? { token: result } : (result ?? {});
+  const token = typeof result === 'string' ? result : result?.token;
   if (typeof token !== 'string') throw new TypeError('token: must return a JWT, {token, validMs} or null');
-  return { token, valid_ms: validMs };
+  return { token, valid_ms: result.validMs ?? validMsOf(token) };
 }
 
 /**

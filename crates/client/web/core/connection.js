@@ -6,17 +6,17 @@ export class Connection {
   #welcomedAt;
   #pingAt;
   /** Time limit of the answer to a ping, or null. */
-  #answerBy = null;
+  #answerBy = /** @type {number | null} */ (null);
   /** Time of the latest ping without a pong, or null. */
-  #pingedAt = null;
+  #pingedAt = /** @type {number | null} */ (null);
   /** Time from the latest ping to its pong, in milliseconds; null before it. */
-  roundTripMs = null;
+  roundTripMs = /** @type {number | null} */ (null);
   /** Latest message number received. */
   #received = 0;
   /** Latest message number acknowledged. */
   #acknowledged = 0;
   /** When `received` is due, or null. */
-  #acknowledgeAt = null;
+  #acknowledgeAt = /** @type {number | null} */ (null);
 
   constructor(now) {
     this.#welcomedAt = now;

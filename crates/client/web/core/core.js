@@ -252,10 +252,12 @@ export class Core {
    * Handles the end of a socket or a failed attempt: waits for the next one, or closes. Does
    * nothing while closed, suspended or waiting.
    *
+   * @param {number} now
+   * @param {number} random
    * @param {import('./ending.js').Ending} why
    */
-  lost(now, random, { reason, ...what }) {
-    const why = reason ? { ...what, reason: String(reason).slice(0, MAX_REASON) } : what;
+  lost(now, random, { reason = '', ...what }) {
+    const why = reason === '' ? what : { ...what, reason: reason.slice(0, MAX_REASON) };
     const phase = this.#phase;
     if (['closed', 'suspended', 'waiting'].includes(phase.is)) return;
     const wasWelcome = phase.is === 'connected';

@@ -5,9 +5,9 @@ export class Members {
   /** `joining`, `waiting` or `member`. */
   state = 'joining';
   /** Maximum members; null for no limit, or while unknown. */
-  capacity = null;
+  capacity = /** @type {number | null} */ (null);
   /** `{ahead, length}` in the waiting queue; else null. */
-  queuePlace = null;
+  queuePlace = /** @type {{ahead: number, length: number} | null} */ (null);
   /** Time at which `takePage` has a request; Infinity for never. */
   pageAt = Infinity;
   #room;
@@ -19,11 +19,11 @@ export class Members {
   /** Frozen `{id, data}` by id, oldest first. */
   #memberById = new Map();
   /** Members on the pages so far and later ones; null when the list is complete. */
-  #listed = null;
+  #listed = /** @type {Map<string, any> | null} */ (null);
   /** Last member of the page before the requested one; undefined if none is requested. */
-  #after;
+  #after = /** @type {string | undefined} */ (undefined);
   /** The frozen list; null after a change. */
-  #list = null;
+  #list = /** @type {readonly any[] | null} */ (null);
 
   /** @param {(effect: object) => void} emit gets effects of `Core` */
   constructor(room, ownId, emit) {
@@ -53,8 +53,7 @@ export class Members {
     this.state = state;
     if (state !== 'waiting') this.queuePlace = null;
     if (state !== 'member') this.#clear();
-    const { ahead, length } = this.queuePlace ?? {};
-    const place = state === 'waiting' ? { ahead, queue_length: length } : {};
+    const place = this.queuePlace ? { ahead: this.queuePlace.ahead, queue_length: this.queuePlace.length } : {};
     const size = state === 'member' ? { capacity: this.capacity, count: this.count } : {};
     const why = reason === undefined ? {} : { reason };
     this.#emit({ room_state: state, room: this.#room, ...place, ...size, ...why });
@@ -141,10 +140,11 @@ export class Members {
 
   /** Ends a list: removes members that it does not have, and takes its order. */
   #complete() {
-    for (const id of this.#memberById.keys()) if (!this.#listed.has(id)) this.#remove(id, 'expired');
+    const listed = this.#listed ?? this.#memberById;
+    for (const id of this.#memberById.keys()) if (!listed.has(id)) this.#remove(id, 'expired');
     const ids = [...this.#memberById.keys()];
-    if ([...this.#listed.keys()].some((id, at) => id !== ids[at])) this.#list = null;
-    this.#memberById = this.#listed;
+    if ([...listed.keys()].some((id, at) => id !== ids[at])) this.#list = null;
+    this.#memberById = listed;
     this.#listed = null;
   }
 

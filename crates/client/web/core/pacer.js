@@ -7,12 +7,12 @@ const OVERHEAD = 64;
 
 /** Sends requests within the rate of `welcome`, counted as the server does. */
 export class Pacer {
-  #messages = null;
-  #bytes = null;
+  #messages = makeBucket(0);
+  #bytes = makeBucket(0);
   /** Time at which the refused request may be sent; Infinity if none was refused. */
   freeAt = Infinity;
 
-  /** Starts with the server's limits and their present levels. @param {object} [rate] */
+  /** Starts with the server's limits and their present levels. @param {Record<string, number>} [rate] */
   start(now, rate) {
     this.#messages = makeBucket(now, rate?.messages, rate?.burst, rate?.now);
     this.#bytes = makeBucket(now, rate?.bytes, rate?.byte_burst, rate?.bytes_now);
@@ -29,8 +29,15 @@ export class Pacer {
   }
 }
 
-/** Returns null for a limit that is absent. */
-function makeBucket(now, rate, burst, level = burst) {
+/**
+ * Returns null for a limit that is absent.
+ *
+ * @param {number} now
+ * @param {number} [rate]
+ * @param {number} [burst]
+ * @param {number} [level]
+ */
+function makeBucket(now, rate = 0, burst = 0, level = burst) {
   if (!(rate > 0 && burst > 0)) return null;
   const perUnit = (UNIT * TENTHS) / 10;
   return { at: now, level: level * perUnit, capacity: burst * perUnit, refill: rate * TENTHS };

@@ -13,7 +13,7 @@ const MAX_HEAD = 48;
  * @property {number | null} ticket null for requests of an earlier page and of the client itself,
  *   and for expired and cancelled ones
  * @property {string} type
- * @property {string} [room]
+ * @property {string | undefined} room
  * @property {string} text the request without its number. Later changes of its data have no effect
  * @property {boolean} isOwn whether it is a request of the client itself
  * @property {number} bytes approximate size, for the limits

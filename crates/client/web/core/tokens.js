@@ -4,9 +4,9 @@ import { RENEW_BEFORE, TOKEN_TIMEOUT } from './rules.js';
 export class Tokens {
   #hasSource;
   /** `{text, renewAt, attempts}` or null; `renewAt` is Infinity for a token without an end. */
-  #current = null;
+  #current = /** @type {{text: string, renewAt: number, attempts: number} | null} */ (null);
   /** Time limit of the renewal in progress, or null. */
-  #renewingUntil = null;
+  #renewingUntil = /** @type {number | null} */ (null);
 
   /** @param {boolean} hasSource whether the application has a callback for tokens */
   constructor(hasSource) {
@@ -21,14 +21,14 @@ export class Tokens {
    */
   set(now, { token, valid_ms: validMs = null }) {
     this.#renewingUntil = null;
-    const margin = Math.min(RENEW_BEFORE, Math.floor(validMs / 10));
-    const renewAt = validMs === null ? Infinity : now + validMs - margin;
+    const valid = validMs ?? Infinity;
+    const renewAt = now + valid - Math.min(RENEW_BEFORE, Math.floor(valid / 10));
     this.#current = { text: token, renewAt, attempts: 0 };
   }
 
   /** Drops a token due for renewal. Returns `true` if the next attempt needs a new one first. */
   isMissing(now) {
-    if (this.#current?.renewAt <= now) this.#current = null;
+    if (this.#current && this.#current.renewAt <= now) this.#current = null;
     return this.#hasSource && this.#current === null;
   }
 
@@ -46,7 +46,7 @@ export class Tokens {
    * @param {boolean} wasWelcome `true` if the server had accepted the token
    */
   reject(wasWelcome) {
-    const isUsed = wasWelcome || this.#current?.attempts > 1;
+    const isUsed = wasWelcome || (this.#current?.attempts ?? 0) > 1;
     this.#current = null;
     return this.#hasSource && isUsed;
   }

@@ -1,0 +1,50 @@
+/** Uses of the package's types. `.ci/package` compiles them: those with an expected error must fail. */
+
+import { Client, MeshError, Room, randomId } from 'signaling-mesh';
+
+interface Person {
+  name: string;
+}
+
+// Right uses.
+const client = new Client<{ hello: number }>(['wss://a.example', 'wss://b.example'], { clientId: randomId() });
+const other = new Client('https://mesh.example', {
+  clientId: 'me',
+  token: async () => ({ token: 'jwt', validMs: 60_000 }),
+  logLevel: 'none',
+});
+const room = client.room<Person, string>('standup');
+const remove: () => void = client.on('state', ({ state, reason }) => {
+  if (state === 'reconnecting' && reason) console.log(reason.code, reason.closeCode);
+});
+client.on('signal', ({ from, data }) => console.log(from.length, data.hello.toFixed()));
+room.on('leave', ({ member, reason }) => console.log(member.data.name, reason));
+room.join({ data: { name: 'Ann' }, queue: false, signal: new AbortController().signal }).catch((error: MeshError) => error.retryAfterMs);
+const reached: Promise<number> = room.broadcast('hello');
+const names: string[] = room.members.map(({ data }) => data.name);
+const rooms: Room[] = [other.room('hall')];
+
+// Wrong uses.
+// @ts-expect-error: the options are missing
+new Client('wss://a.example');
+// @ts-expect-error: no client id
+new Client('wss://a.example', {});
+// @ts-expect-error: unknown option
+new Client('wss://a.example', { clientId: 'me', urls: [] });
+// @ts-expect-error: wrong data of a signal
+client.signal('bob', { hello: 'one' });
+// @ts-expect-error: unknown event
+client.on('conected', () => {});
+// @ts-expect-error: wrong data of a member
+room.update({ title: 'Dr' });
+// @ts-expect-error: wrong data of a broadcast
+room.broadcast(7);
+// @ts-expect-error: the list is frozen
+room.members.push({ id: 'bob', data: { name: 'Bob' } });
+// @ts-expect-error: no such state
+room.state === 'in';
+// @ts-expect-error: a function is no event
+client.emit('signal');
+
+remove();
+void [reached, names, rooms];
