@@ -1,10 +1,22 @@
+import { MeshError } from './core/mesh_error.js';
+
 /**
- * Calls `aborted` once the signal is aborted. Returns a function that ends this.
+ * Returns a promise that an abort of the signal rejects.
  *
  * @param {AbortSignal | undefined} signal
- * @param {() => void} aborted
+ * @param {() => boolean | void} aborted is called then. Returns whether the request was sent
+ * @param {(resolve: (value?: any) => void, reject: (error: unknown) => void) => void} start
+ * @returns {Promise<any>}
  */
-export function onAbort(signal, aborted) {
-  signal?.addEventListener('abort', aborted);
-  return () => signal?.removeEventListener('abort', aborted);
+export function abortable(signal, aborted, start) {
+  return new Promise((resolve, reject) => {
+    const end = (settle) => (value) => {
+      signal?.removeEventListener('abort', abort);
+      settle(value);
+    };
+    const abort = () => end(reject)(new MeshError('aborted', { wasSent: aborted() || false }));
+    signal?.addEventListener('abort', abort);
+    start(end(resolve), end(reject));
+    if (signal?.aborted) abort();
+  });
 }

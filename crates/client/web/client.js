@@ -3,7 +3,7 @@
  * promises. README.md is the guide.
  */
 
-import { onAbort } from './abort.js';
+import { abortable } from './abort.js';
 import { Core } from './core/core.js';
 import { NO_FRAME } from './core/ending.js';
 import { MeshError } from './core/mesh_error.js';
@@ -22,6 +22,7 @@ import { fetchToken } from './token_source.js';
 const MAX_TIMER = 2_147_483_647;
 /** Time limit of the promise of `connect`, unless given. */
 const CONNECT_TIMEOUT = 20_000;
+const NO_TOKEN = { fault: 'no_token' };
 /** Field of the data of a signal between calls. */
 const CALL = '~call';
 
@@ -136,25 +137,18 @@ export class Client extends Emitter {
    * @throws {TypeError} if the platform has no WebSocket and the options have none
    */
   connect({ signal } = {}) {
-    if (!this.#WebSocket) throw new TypeError('WebSocket: this platform has none, pass a class, such as that of the package ws');
-    /** @type {Promise<void>} */
-    const connected = new Promise((resolve, reject) => {
-      const timer = setTimeout(() => settle(this.#tooLate()), this.#connectTimeoutMs);
-      const abort = () => {
-        settle(new MeshError('aborted'));
-        this.close();
-      };
+    if (!this.#WebSocket) throw new TypeError('WebSocket: this platform has none: pass a class');
+    const close = () => void this.close();
+    const connected = abortable(signal, close, (resolve, reject) => {
       const settle = (error) => {
         this.#connecting.delete(settle);
         clearTimeout(timer);
-        ignoreAbort();
         if (error) reject(error);
         else resolve();
       };
-      const ignoreAbort = onAbort(signal, abort);
+      const timer = setTimeout(() => settle(this.#error('expired', 'not connected in time')), this.#connectTimeoutMs);
       this.#connecting.add(settle);
-      if (signal?.aborted) abort();
-      else this.#start();
+      this.#start();
       if (this.#state === 'connected') settle();
     });
     connected.catch(() => {});
@@ -168,10 +162,10 @@ export class Client extends Emitter {
     });
   }
 
-  #tooLate() {
-    const last = this.#reason ? `: ${this.#reason.message}` : '';
-    const text = `not connected within ${this.#connectTimeoutMs} ms${last}`;
-    return new MeshError('expired', text, { cause: this.#reason });
+  /** Returns an error with the reason of the latest loss, if any. */
+  #error(code, text, details = {}) {
+    const cause = this.#reason;
+    return new MeshError(code, { ...details, message: cause ? `${text}: ${cause.message}` : text, cause });
   }
 
   /**
@@ -204,7 +198,7 @@ export class Client extends Emitter {
   room(name) {
     const known = this.#roomByName.get(name);
     if (known) return known;
-    if (!isName(name)) throw new MeshError('bad_name', `no name of a room: ${JSON.stringify(name)}`);
+    if (!isName(name)) throw new MeshError('bad_name');
     const room = new Room(this, name, {
       members: () => this.#core.room(name),
       request: (request, signal) => this.#request(request, signal),
@@ -253,17 +247,12 @@ export class Client extends Emitter {
   }
 
   #accept(ticket, signal) {
-    return new Promise((resolve, reject) => {
-      const end = (settle) => (value) => {
-        ignoreAbort();
-        settle(value);
-      };
-      const ignoreAbort = onAbort(signal, () => {
-        const wasSent = this.#perform(() => this.#core.cancel(ticket));
-        this.#settlerByTicket.delete(ticket);
-        end(reject)(new MeshError('aborted', undefined, { wasSent }));
-      });
-      this.#settlerByTicket.set(ticket, { resolve: end(resolve), reject: end(reject) });
+    const cancel = () => {
+      this.#settlerByTicket.delete(ticket);
+      return this.#perform(() => this.#core.cancel(ticket));
+    };
+    return abortable(signal, cancel, (resolve, reject) => {
+      this.#settlerByTicket.set(ticket, { resolve, reject });
     });
   }
 
@@ -353,8 +342,7 @@ export class Client extends Emitter {
       this.#iceServers = message.ice_servers ?? [];
       emit(this, 'iceServers', this.#iceServers);
     } else if (type === 'error') {
-      const details = { retryAfterMs: message.retry_after_ms, wasSent: true };
-      this.#reportError(new MeshError(message.code, message.message, details));
+      this.#reportError(refusal(message.code, message));
     }
   }
 
@@ -363,15 +351,14 @@ export class Client extends Emitter {
     emit(this, 'error', error);
   }
 
-  #reportRoom(effect) {
-    const room = this.room(effect.room);
+  #reportRoom({ room: name, room_state: state, reason, ...members }) {
+    const room = this.room(name);
     this.#changedRooms.add(room);
     room.revision += 1;
-    if (effect.member_joined) emit(room, 'join', effect.member_joined);
-    else if (effect.member_updated) emit(room, 'update', effect.member_updated);
-    else if (effect.member_left) emit(room, 'leave', { member: effect.member_left, reason: effect.reason });
-    else if (effect.reason === undefined) emit(room, 'state', { state: effect.room_state });
-    else emit(room, 'state', { state: effect.room_state, reason: effect.reason });
+    if (members.member_joined) emit(room, 'join', members.member_joined);
+    else if (members.member_updated) emit(room, 'update', members.member_updated);
+    else if (members.member_left) emit(room, 'leave', { member: members.member_left, reason });
+    else emit(room, 'state', { state, ...(reason && { reason }) });
   }
 
   #changeState(effect) {
@@ -400,22 +387,17 @@ export class Client extends Emitter {
 
   #lost({ state, in_ms: retryInMs, ...why }) {
     const isOver = state === 'closed';
-    const context = { wasWelcome: this.#wasWelcome, tokenError: this.#tokenError };
-    const reason = reasonOf(why, context) ?? (isOver ? this.#endReason() : undefined);
+    const reason = reasonOf(why, this.#wasWelcome, this.#tokenError);
     this.#reason = reason;
     if (reason) {
       const then = isOver ? 'the client stays away' : `next attempt in ${retryInMs} ms`;
       this.#log(isOver ? 'error' : 'warn', `${this.#url}: ${reason.message}, ${then}`);
     }
-    const details = reason ? { reason } : {};
-    if (!isOver) {
-      const next = this.#wasWelcome ? 'reconnecting' : 'connecting';
-      return this.#enter(next, { ...details, retryInMs });
-    }
+    const details = { ...(reason && { reason }), ...(!isOver && { retryInMs }) };
+    if (!isOver) return this.#enter(this.#wasWelcome ? 'reconnecting' : 'connecting', details);
     this.#wasWelcome = false;
     this.#enter('disconnected', details);
-    const error = new MeshError('closed', reason?.message, { ...reason, cause: reason });
-    for (const settle of [...this.#connecting]) settle(reason ?? error);
+    for (const settle of [...this.#connecting]) settle(reason ?? new MeshError('closed'));
   }
 
   /** Reports a change of the state, and each failed attempt. */
@@ -435,13 +417,10 @@ export class Client extends Emitter {
     else settler?.reject(this.#errorOf(as));
   }
 
-  #errorOf({ refused, message, retry_after_ms: retryAfterMs, expired, closed }) {
-    if (refused) return new MeshError(refused, message, { retryAfterMs, wasSent: true });
-    const { sent: wasSent } = expired ?? closed;
-    const details = { wasSent, cause: this.#reason };
-    const why = this.#reason ? `: ${this.#reason.message}` : '';
-    if (expired) return new MeshError('expired', `no answer within the time limit${why}`, details);
-    return new MeshError('closed', `the client was closed${why}`, details);
+  #errorOf({ refused, expired, closed, ...details }) {
+    if (refused) return refusal(refused, details);
+    if (expired) return this.#error('expired', 'no answer in time', { wasSent: expired.sent });
+    return this.#error('closed', 'the client was closed', { wasSent: closed.sent });
   }
 
   #open({ url, resume, token }) {
@@ -479,30 +458,20 @@ export class Client extends Emitter {
     this.#tokenError = undefined;
     try {
       const token = await fetchToken(this.#token);
-      if (token === null) this.#refuseToken(call);
-      else this.#perform((now) => this.#core.token(now, token));
+      if (token) this.#perform((now) => this.#core.token(now, token));
+      else if (call === this.#tokenCalls) this.#refuseToken();
     } catch (error) {
       // A call that fails after its time limit must not end the next one.
       if (call !== this.#tokenCalls) return;
       this.#tokenError = error;
-      this.#reportError(reasonOf({ fault: 'no_token' }, { wasWelcome: false, tokenError: error }));
+      emit(this, 'error', reasonOf(NO_TOKEN, false, error));
       this.#perform((now, random) => this.#core.tokenFailed(now, random));
     }
   }
 
-  #refuseToken(call) {
-    if (call !== this.#tokenCalls) return;
-    this.#isRefused = true;
-    this.#perform(() => this.#core.close());
-  }
-
-  #isRefused = false;
-
-  /** Reason of an end that the core does not know. */
-  #endReason() {
-    if (!this.#isRefused) return undefined;
-    this.#isRefused = false;
-    return new MeshError('token_failed', 'the token function returned null');
+  #refuseToken() {
+    this.#tokenError = 'it returned null';
+    this.#perform(() => this.#core.close(NO_TOKEN));
   }
 
   #schedule() {
@@ -513,6 +482,16 @@ export class Client extends Emitter {
     const tick = () => this.#perform((now, random) => this.#core.tick(now, random));
     this.#timer = setTimeout(tick, wait);
   }
+}
+
+/**
+ * Returns the error of a refusal by the server.
+ *
+ * @param {string} code
+ * @param {any} fields of the message
+ */
+function refusal(code, { message, retry_after_ms: retryAfterMs }) {
+  return new MeshError(code, { message, retryAfterMs, wasSent: true });
 }
 
 /** The page's sessionStorage. null: there is none, or the page may not use it, as in a sandbox. */

@@ -2,65 +2,64 @@
 
 import { isName } from './core/outgoing.js';
 
-const URL_PARTS = /^(ws|http)(s?):\/\/([^/?#]+)([^?#]*)(\?[^#]*)?/i;
+const ADDRESS = /^(ws|http)(s?):\/\/([^/?#]+)([^?#]*)(\?[^#]*)?/i;
 const LEVELS = ['debug', 'info', 'warn', 'error', 'none'];
+
+const isTime = (value) => Number.isFinite(value) && value >= 0;
+const has = (object, methods) => methods.every((method) => typeof object?.[method] === 'function');
+
+/**
+ * Whether a value that is given is right, and what it has to be.
+ *
+ * @type {Record<string, [(value: any) => boolean, string]>}
+ */
+const RULES = {
+  clientId: [(id) => isName(id) && id[0] !== '~', '1 to 128 of A-Z a-z 0-9 . _ ~ : @ -, without ~ first'],
+  token: [(token) => ['function', 'string'].includes(typeof token), 'a JWT or a function'],
+  queue: [isTime, 'a number'],
+  queueBytes: [isTime, 'a number'],
+  timeoutMs: [isTime, 'a number'],
+  connectTimeoutMs: [isTime, 'a number'],
+  storage: [(storage) => storage === null || has(storage, ['getItem', 'setItem', 'removeItem']), 'a Storage or null'],
+  WebSocket: [(type) => typeof type === 'function', 'a class'],
+  logLevel: [(level) => LEVELS.includes(level), LEVELS.join(', ')],
+  logger: [(logger) => has(logger, LEVELS.slice(0, 4)), 'an object like console'],
+};
 
 /** @returns {never} */
 function refuse(option, value, expected) {
-  const shown = ['object', 'string'].includes(typeof value) ? toJson(value) : String(value);
-  throw new TypeError(`${option}: must be ${expected}, not ${shown}`);
-}
-
-function toJson(value) {
-  try {
-    return JSON.stringify(value);
-  } catch {
-    return String(value);
-  }
+  throw new TypeError(`${option}: needs ${expected}, not ${typeof value === 'string' ? `"${value}"` : String(value)}`);
 }
 
 /**
  * Returns WebSocket addresses with the path `/v1/connect` unless they have one.
  *
- * @param {unknown} urls
+ * @param {any} urls
  * @returns {string[]}
  */
 export function checkUrls(urls) {
-  const list = Array.isArray(urls) ? urls : [urls];
-  if (list.length === 0) refuse('url', urls, 'an address or a list of addresses');
-  return list.map((url) => {
-    const [, , secure, host, path, query = ''] = URL_PARTS.exec(hrefOf(url)) ?? refuse('url', url, 'a ws, wss, http or https address');
-    return `ws${secure.toLowerCase()}://${host}${path.length > 1 ? path : '/v1/connect'}${query}`;
-  });
-}
-
-/** Returns an empty text for an invalid address. */
-function hrefOf(url) {
-  try {
-    return new URL(url).href;
-  } catch {
-    return '';
-  }
+  const list = [urls].flat();
+  const isAddress = (url) => typeof url === 'string' && ADDRESS.test(url) && new URL(url);
+  const check = (url) => {
+    try {
+      if (isAddress(url)) return;
+    } catch {}
+    refuse('url', url, 'an address: ws, wss, http or https');
+  };
+  if (list.length === 0) check(urls);
+  list.forEach(check);
+  return list.map((url) =>
+    new URL(url).href.replace(ADDRESS, (_, scheme, secure, host, path, query = '') =>
+      `ws${secure}://${host}${path.length > 1 ? path : '/v1/connect'}${query}`).split('#')[0]);
 }
 
 /** Checks all options but the addresses. @param {Record<string, any>} options */
 export function checkOptions(options) {
-  const { clientId, token, storage, WebSocket, logLevel, logger } = options;
-  const check = (isRight, option, expected) => isRight || refuse(option, options[option], expected);
-  const isOwnName = isName(clientId) && !clientId.startsWith('~');
-  check(isOwnName, 'clientId', '1 to 128 of A-Z a-z 0-9 . _ ~ : @ -, without ~ first');
-  check(['undefined', 'function', 'string'].includes(typeof token), 'token', 'a JWT or a function that returns one');
-  for (const option of ['queue', 'queueBytes', 'timeoutMs', 'connectTimeoutMs']) {
+  for (const [option, [isRight, expected]] of Object.entries(RULES)) {
     const value = options[option];
-    check(value === undefined || (Number.isFinite(value) && value >= 0), option, 'a number of at least 0');
+    const isAbsent = value === undefined && option !== 'clientId';
+    if (!isAbsent && !isRight(value)) refuse(option, value, expected);
   }
-  const hasMethods = (object, methods) => methods.every((method) => typeof object?.[method] === 'function');
-  const isStorage = storage === null || hasMethods(storage, ['getItem', 'setItem', 'removeItem']);
-  check(storage === undefined || isStorage, 'storage', 'a Storage or null');
-  check(WebSocket === undefined || typeof WebSocket === 'function', 'WebSocket', 'a class');
-  check(logLevel === undefined || LEVELS.includes(logLevel), 'logLevel', LEVELS.join(', '));
-  const isLogger = logger === undefined || hasMethods(logger, LEVELS.slice(0, -1));
-  check(isLogger, 'logger', 'an object with the methods debug, info, warn and error');
 }
 
 /**

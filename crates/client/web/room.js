@@ -1,7 +1,7 @@
+import { abortable } from './abort.js';
 import { MeshError } from './core/mesh_error.js';
 import { assertJson } from './core/outgoing.js';
 import { Emitter } from './emitter.js';
-import { onAbort } from './abort.js';
 
 /** @type {readonly any[]} */
 const NO_MEMBERS = Object.freeze([]);
@@ -115,24 +115,19 @@ export class Room extends Emitter {
     }
   }
 
-  /** @returns {Promise<void>} */
   #seat(queue, signal) {
-    return new Promise((resolve, reject) => {
-      const end = (error) => {
-        remove();
-        ignoreAbort();
-        if (error) reject(error);
-        else resolve();
-      };
+    let remove = () => {};
+    const seated = abortable(signal, () => true, (resolve, reject) => {
+      const refuse = (code) => reject(new MeshError(code, { wasSent: true }));
       const check = ({ state, reason = 'left' }) => {
-        if (state === 'member') end();
-        else if (state === 'out') end(new MeshError(reason, undefined, { wasSent: true }));
-        else if (state === 'waiting' && !queue) end(new MeshError('room_full', undefined, { wasSent: true }));
+        if (state === 'member') resolve();
+        else if (state === 'out') refuse(reason);
+        else if (state === 'waiting' && !queue) refuse('room_full');
       };
-      const remove = this.on('state', check);
-      const ignoreAbort = onAbort(signal, () => end(new MeshError('aborted', undefined, { wasSent: true })));
-      check({ state: this.state });
+      remove = this.on('state', check);
+      check(this);
     });
+    return seated.finally(remove);
   }
 
   /**

@@ -284,13 +284,17 @@ export class Core {
     this.lost(now, random, { status, reason });
   }
 
-  /** Ends this client. An open socket closes with 1000, which ends the session in the mesh too. */
-  close() {
+  /**
+   * Ends this client. An open socket closes with 1000, which ends the session in the mesh too.
+   *
+   * @param {import('./ending.js').Ending} [why] empty: the application wants it
+   */
+  close(why = {}) {
     const { is } = this.#phase;
     if (is === 'closed') return;
     if (is === 'connected') this.#emit({ close: GOODBYE });
     if (is === 'connecting') this.#emit('drop');
-    this.#end({});
+    this.#end(why);
   }
 
   /** Ends this client, and saves the session for another page. Does nothing while closed. */
@@ -346,7 +350,7 @@ export class Core {
     const { type, room } = request;
     const name = request.to ?? room;
     if (this.#phase.is === 'closed') throw new MeshError('closed');
-    if (!isName(name)) throw badName(name);
+    if (!isName(name)) throw new MeshError('bad_name');
     if (type === 'join' && !this.#rooms.hasPlaceFor(room, this.#requests.rooms('join'))) {
       throw new MeshError('too_many_rooms');
     }
@@ -559,6 +563,3 @@ export class Core {
     this.#effects.push(effect);
   }
 }
-
-const badName = (name) =>
-  new MeshError('bad_name', `needs 1 to 128 of A-Z a-z 0-9 . _ ~ : @ - as a name, not ${JSON.stringify(name)}`);

@@ -53,10 +53,7 @@ export class Members {
     this.state = state;
     if (state !== 'waiting') this.queuePlace = null;
     if (state !== 'member') this.#clear();
-    const place = this.queuePlace ? { ahead: this.queuePlace.ahead, queue_length: this.queuePlace.length } : {};
-    const size = state === 'member' ? { capacity: this.capacity, count: this.count } : {};
-    const why = reason === undefined ? {} : { reason };
-    this.#emit({ room_state: state, room: this.#room, ...place, ...size, ...why });
+    this.#emit({ room_state: state, room: this.#room, reason });
   }
 
   /** Handles `joined`, a page of the member list. */

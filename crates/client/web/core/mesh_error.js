@@ -23,11 +23,10 @@ export class MeshError extends Error {
 
   /**
    * @param {string} code
-   * @param {string} [message]
-   * @param {{retryAfterMs?: number, wasSent?: boolean, closeCode?: number, status?: number,
-   *   cause?: unknown}} [details]
+   * @param {{message?: string, retryAfterMs?: number, wasSent?: boolean, closeCode?: number,
+   *   status?: number, cause?: unknown}} [details]
    */
-  constructor(code, message = TEXT_BY_CODE[code] ?? code, { cause, ...details } = {}) {
+  constructor(code, { message = TEXT_BY_CODE[code] ?? code, cause, ...details } = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.code = code;
     this.retryAfterMs = details.retryAfterMs;
@@ -40,6 +39,7 @@ export class MeshError extends Error {
 /** @type {Record<string, string>} */
 const TEXT_BY_CODE = {
   aborted: 'aborted by its signal',
+  bad_name: 'a name has 1 to 128 of A-Z a-z 0-9 . _ ~ : @ -',
   closed: 'the client is closed',
   expired: 'no answer within the time limit',
   forbidden: 'the token does not admit this room',

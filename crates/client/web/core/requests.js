@@ -59,7 +59,7 @@ export class Requests {
     const digits = String(this.#nextId + this.#queued.length).length;
     const size = entry.bytes - MAX_HEAD + ',"id":'.length + digits;
     if (size > maxBytes) {
-      throw new MeshError('too_large', `the message has ${size} bytes, the server accepts ${maxBytes}`);
+      throw new MeshError('too_large', { message: `${size} bytes, the server accepts ${maxBytes}` });
     }
     const isFull = this.#queued.length >= queue || this.#queuedBytes + entry.bytes > queueBytes;
     const isNext = this.#queued.length === 0 && this.#mayMoreBeSent();

@@ -29,7 +29,7 @@ function run({ queue_bytes: queueBytes, timeout_ms: timeoutMs, ...options }, ste
       if (error) assert.throws(perform, { code: error }, what);
       else perform();
     }
-    const effects = core.takeEffects().map(comparable);
+    const effects = core.takeEffects().map((effect) => comparable(core, effect));
     if (out !== 'any') assert.deepEqual(effects, filled(out.flatMap(repeated)), what);
     if (next !== undefined) assert.equal(core.deadline, next, `${what}: the next tick`);
   }
@@ -68,12 +68,19 @@ function input(core, now, random, given) {
   }
 }
 
+/** Returns the state of a room that an effect leaves out. */
+function stateOf(core, { room_state: state, room }) {
+  const { capacity, count, queuePlace } = core.room(room) ?? {};
+  if (state === 'waiting') return { ahead: queuePlace.ahead, queue_length: queuePlace.length };
+  return state === 'member' ? { capacity, count } : {};
+}
+
 /** Returns an effect in the form of the vectors. */
-function comparable(effect) {
+function comparable(core, effect) {
   if (typeof effect === 'string') return effect;
   const { write, welcome: _, as, ...rest } = effect;
   if (write) return { write: JSON.parse(write) };
-  if (as === undefined) return JSON.parse(JSON.stringify(rest));
+  if (as === undefined) return JSON.parse(JSON.stringify({ ...rest, ...stateOf(core, effect) }));
   // The vectors do not distinguish requests by whether they were sent.
   return JSON.parse(JSON.stringify({ ...rest, as: as.closed ? 'closed' : as }));
 }
