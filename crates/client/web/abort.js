@@ -14,9 +14,13 @@ export function abortable(signal, aborted, start) {
       signal?.removeEventListener('abort', abort);
       settle(value);
     };
-    const abort = () => end(reject)(new MeshError('aborted', { wasSent: aborted() || false }));
+    const abort = () => {
+      const error = new MeshError('aborted');
+      end(reject)(error);
+      error.wasSent = aborted() || false;
+    };
     signal?.addEventListener('abort', abort);
-    start(end(resolve), end(reject));
     if (signal?.aborted) abort();
+    else start(end(resolve), end(reject));
   });
 }

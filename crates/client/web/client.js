@@ -369,8 +369,14 @@ export class Client extends Emitter {
       this.#unwatch ??= this.#watchPage();
     }
     if (effect.state === 'connected') this.#connected(effect);
-    else if (effect.state === 'connecting') this.#enter(this.#wasWelcome ? 'reconnecting' : 'connecting');
+    else if (effect.state === 'connecting') this.#attempt(effect.url);
     else this.#lost(effect);
+  }
+
+  #attempt(url) {
+    [this.#url] = this.#urls[url].split('?');
+    this.#log('debug', `connecting to ${this.#url}`);
+    this.#enter(this.#wasWelcome ? 'reconnecting' : 'connecting');
   }
 
   #connected({ resumed: isResumed, welcome }) {
@@ -424,12 +430,9 @@ export class Client extends Emitter {
   }
 
   #open({ url, resume, token }) {
-    const address = this.#urls[url];
-    [this.#url] = address.split('?');
-    this.#log('debug', `connecting to ${this.#url}`);
     try {
       const session = { clientId: this.clientId, resume, token };
-      this.#socket = openSocket(this.#WebSocket, address, session, {
+      this.#socket = openSocket(this.#WebSocket, this.#urls[url], session, {
         opened: () => this.#perform((now) => this.#core.opened(now)),
         text: (text) => {
           this.#counts.received += 1;

@@ -12,6 +12,8 @@ const OPTIONS = { clientId: 'me', WebSocket: FakeSocket, storage: null, logLevel
 function connecting(context) {
   context.mock.timers.enable({ apis: ['setTimeout'] });
   context.mock.method(Math, 'random', () => 0);
+  // A socket that closes later would clear its mocked timer in the next test.
+  context.after(() => new Promise(setImmediate));
   const client = new Client('ws://mesh.example', OPTIONS);
   client.connect();
   return client;
@@ -130,4 +132,189 @@ test('platform without WebSocket is named when the client connects', (context) =
   const client = new Client('ws://mesh.example', { clientId: 'me' });
   assert.throws(() => client.connect(), { name: 'TypeError', message: /^WebSocket: / });
   assert.equal(client.state, 'disconnected');
+});
+
+test('connect resolves once connected', async (context) => {
+  const client = connecting(context);
+  const connected = client.connect();
+  welcome({ resume: 'r1' });
+  await connected;
+  await client.connect();
+  assert.equal(client.state, 'connected');
+  client.close();
+});
+
+test('connect rejects in time with the last reason and client goes on', async (context) => {
+  const client = connecting(context);
+  const connected = client.connect();
+  FakeSocket.latest.onerror({ message: 'connect ECONNREFUSED' });
+  FakeSocket.latest.end(1006);
+  context.mock.timers.tick(20_000);
+  const error = await connected.catch((error) => error);
+  assert.match(error.message, /^not connected in time: connect ECONNREFUSED \(1006\): check host, port and path$/);
+  assert.deepEqual([error.code, error.cause.code, error.cause.closeCode], ['expired', 'connection_lost', 1006]);
+  assert.equal(client.state, 'connecting');
+  client.close();
+});
+
+test('connect rejects when the server refuses for good', async (context) => {
+  const client = connecting(context);
+  const changes = [];
+  client.on('disconnected', (change) => changes.push(change));
+  const connected = client.connect();
+  FakeSocket.latest.open();
+  FakeSocket.latest.onclose({ code: 4401, reason: 'the token has expired' });
+  await assert.rejects(connected, { code: 'connection_lost', closeCode: 4401, message: 'the token has expired (4401)' });
+  assert.equal(changes[0].reason.message, 'the token has expired (4401)');
+});
+
+test('abort of connect closes the client', async (context) => {
+  const client = connecting(context);
+  const abort = new AbortController();
+  const connected = client.connect({ signal: abort.signal });
+  abort.abort();
+  await assert.rejects(connected, { code: 'aborted' });
+  assert.equal(client.state, 'disconnected');
+  await assert.rejects(client.connect({ signal: AbortSignal.abort() }), { code: 'aborted' });
+  assert.equal(client.state, 'disconnected');
+});
+
+test('close resolves when the socket is closed or after 2 s', async (context) => {
+  const client = connecting(context);
+  welcome({ resume: 'r1' });
+  await client.close();
+  client.connect();
+  welcome({ resume: 'r1' });
+  FakeSocket.latest.close = () => {};
+  const closed = client.close();
+  context.mock.timers.tick(2_000);
+  await closed;
+});
+
+test('aborted request is not sent or has no outcome', async (context) => {
+  const client = connecting(context);
+  const [early, late] = [new AbortController(), new AbortController()];
+  const queued = client.signal('bob', 1, { signal: early.signal });
+  early.abort();
+  await assert.rejects(queued, { code: 'aborted', wasSent: false });
+  welcome({ resume: 'r1' });
+  const unanswered = client.signal('bob', 2, { signal: late.signal });
+  late.abort();
+  await assert.rejects(unanswered, { code: 'aborted', wasSent: true });
+  await assert.rejects(client.signal('bob', 3, { signal: late.signal }), { code: 'aborted', wasSent: false });
+  FakeSocket.latest.deliver({ type: 'ack', id: 1 });
+  assert.deepEqual(FakeSocket.latest.sent, ['{"type":"signal","id":1,"to":"bob","data":2}']);
+  client.close();
+});
+
+test('data without a JSON form is a TypeError at the call', async (context) => {
+  const client = connecting(context);
+  const cycle = {};
+  cycle.self = cycle;
+  for (const data of [undefined, () => {}, NaN, -Infinity, Symbol('s'), cycle, 1n]) {
+    assert.throws(() => client.signal('bob', data), TypeError);
+  }
+  assert.equal(client.stats.queued, 0);
+  await assert.rejects(client.signal('b b', 1), { code: 'bad_name', wasSent: false });
+  client.close();
+});
+
+test('data of a request is that of its call', (context) => {
+  const client = connecting(context);
+  const data = { count: 1 };
+  client.signal('bob', data).catch(() => {});
+  data.count = 2;
+  welcome({ resume: 'r1' });
+  assert.deepEqual(FakeSocket.latest.sent, ['{"type":"signal","id":1,"to":"bob","data":{"count":1}}']);
+  client.close();
+});
+
+test('error of the token function is reported as cause and in the log', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const logged = [];
+  const log = (text) => logged.push(text);
+  const cause = new Error('backend says 500');
+  const token = async () => {
+    throw cause;
+  };
+  const logger = { debug: log, info: log, warn: log, error: log };
+  const client = new Client('ws://mesh.example', { ...OPTIONS, token, logger, logLevel: 'warn' });
+  const errors = [];
+  client.on('error', (error) => errors.push(error));
+  const changes = [];
+  client.on('state', (change) => changes.push(change));
+  client.connect();
+  await new Promise(setImmediate);
+  assert.deepEqual([errors[0].code, errors[0].cause], ['token_failed', cause]);
+  assert.deepEqual([changes.at(-1).reason.code, changes.at(-1).reason.cause], ['token_failed', cause]);
+  assert.equal(logged.length, 1);
+  assert.match(logged[0], /^signaling-mesh: ws:\/\/mesh.example\/v1\/connect: .*backend says 500.*next attempt in \d+ ms$/);
+  client.close();
+});
+
+test('client closes when the token function returns null', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const client = new Client('ws://mesh.example', { ...OPTIONS, token: () => null });
+  await assert.rejects(client.connect(), { code: 'token_failed' });
+  assert.equal(client.state, 'disconnected');
+});
+
+test('neither events nor logs have tokens', (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  context.mock.method(Math, 'random', () => 0);
+  const seen = [];
+  const log = (text) => seen.push(text);
+  const logger = { debug: log, info: log, warn: log, error: log };
+  const options = { ...OPTIONS, token: 'secret-jwt', logger, logLevel: 'debug' };
+  const client = new Client('ws://mesh.example/v1/connect?key=secret-key', options);
+  for (const type of ['state', 'connected', 'reconnecting', 'error', 'signal']) {
+    client.on(type, (event) => seen.push(JSON.stringify(event)));
+  }
+  client.connect();
+  return new Promise(setImmediate).then(() => {
+    welcome({ resume: 'secret-resume' });
+    FakeSocket.latest.end(1006);
+    context.mock.timers.tick(10);
+    client.close();
+    assert.ok(seen.length > 5);
+    assert.doesNotMatch(seen.join(' '), /secret|resume"/);
+  });
+});
+
+test('failed attempt after a connection does not blame the address', (context) => {
+  const client = connecting(context);
+  const changes = [];
+  client.on('state', (change) => changes.push(change));
+  welcome({ resume: 'r1' });
+  FakeSocket.latest.end(1006);
+  assert.equal(changes.at(-1).reason.message, 'the connection failed (1006)');
+  client.close();
+});
+
+test('counts of the client are its stats', (context) => {
+  let now = 0;
+  context.mock.method(performance, 'now', () => now);
+  const client = connecting(context);
+  client.signal('bob', 1).catch(() => {});
+  assert.deepEqual(client.stats, { connects: 0, resumes: 0, sent: 0, received: 0, queued: 1, unanswered: 0, roundTripMs: null });
+  welcome({ resume: 'r1' });
+  now = 10_000;
+  context.mock.timers.tick(10_000);
+  now = 10_012;
+  FakeSocket.latest.deliver({ type: 'pong' });
+  assert.deepEqual(client.stats, { connects: 1, resumes: 0, sent: 2, received: 2, queued: 0, unanswered: 1, roundTripMs: 12 });
+  client.close();
+});
+
+test('signals of calls reach their room alone', (context) => {
+  const client = connecting(context);
+  const seen = [];
+  client.on('signal', ({ data }) => seen.push(data));
+  client.room('hall').on('~call', ({ from, data }) => seen.push([from, data.of]));
+  welcome({ resume: 'r1' });
+  for (const data of [{ '~call': 'hall', of: 'a' }, { '~call': 7 }, null, 'text']) {
+    FakeSocket.latest.deliver({ type: 'signal', from: 'bob', data });
+  }
+  assert.deepEqual(seen, [['bob', 'a'], null, 'text']);
+  client.close();
 });

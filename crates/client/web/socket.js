@@ -37,7 +37,7 @@ export function openSocket(WebSocket, url, { clientId, resume, token }, on) {
   socket.onmessage = ({ data }) => on.text(data);
   socket.onclose = ({ code, reason }) => end(code, reason);
   socket.onerror = (/** @type {any} */ { message, error }) => {
-    fault = message || error?.message || '';
+    fault ||= message || error?.message || '';
     timer ??= setTimeout(() => socket.onmessage && end(NO_FRAME, ''), CLOSE_FOLLOWS);
   };
   return socket;

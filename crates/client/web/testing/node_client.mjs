@@ -1,0 +1,27 @@
+/**
+ * A client in its own process, for `node.test.js`: connects to the addresses of the arguments after
+ * the name of the scenario and `ws` or `global`. Prints each state with its time.
+ */
+
+import { createRequire } from 'node:module';
+
+import { Client } from '../index.js';
+
+const [scenario, type, ...urls] = process.argv.slice(2);
+const require = createRequire(new URL('../../../../target/package/web/index.js', import.meta.url));
+const WebSocket = type === 'ws' ? require('ws') : globalThis.WebSocket;
+const client = new Client(urls, { clientId: 'node', WebSocket, logLevel: 'none', connectTimeoutMs: 1_500 });
+const start = performance.now();
+client.on('state', ({ state, reason }) => {
+  console.log(`${state} ${Math.round(performance.now() - start)} ${reason?.message ?? ''}`);
+});
+const connected = client.connect();
+if (scenario === 'close') setTimeout(() => client.close(), 100);
+try {
+  await connected;
+  if (scenario === 'outage') await new Promise((resolve) => client.once('reconnecting', () => client.once('connected', resolve)));
+} catch ({ code, message }) {
+  console.log(`rejected ${Math.round(performance.now() - start)} ${code} ${message}`);
+}
+await client.close();
+console.log('closed');
