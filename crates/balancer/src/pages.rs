@@ -19,7 +19,7 @@ const PACKAGES_POLICY: &str = "default-src 'self'; connect-src 'self' ws: wss:; 
 
 /// Names that the SDK exports, each with its module.
 const EXPORTS: &str = include_str!("../../client/web/index.js");
-/// Modules of the SDK, each after those that its top level uses.
+/// Modules of the SDK. A module comes after all modules that its top level uses.
 const MODULES: &[&str] = &[
     include_str!("../../client/web/core/rules.js"),
     include_str!("../../client/web/core/mesh_error.js"),

@@ -16,8 +16,8 @@ pub(crate) const STABLE_AFTER: Ms = 10_000;
 
 /// Time limit from the opening of a connection to `welcome`.
 pub(crate) const WELCOME_TIMEOUT: Ms = 10_000;
-/// Time limit from the start of an attempt to the open socket: a dead machine behind a load balancer
-/// swallows attempts for a minute.
+/// Time limit from the start of an attempt to the open socket: a dead machine behind a load
+/// balancer swallows attempts for a minute.
 pub(crate) const OPEN_TIMEOUT: Ms = 4_000;
 /// Every such attempt in a row may take [`WELCOME_TIMEOUT`] to open, for slow paths.
 pub(crate) const PATIENT_ATTEMPT: u32 = 3;

@@ -174,8 +174,8 @@ export class Client extends Emitter {
    * @param {string} to id of the recipient
    * @param {Signal} data
    * @param {{ttlMs?: number, signal?: AbortSignal}} [options] `ttlMs`: maximum time that the mesh
-   *   holds the message for an absent recipient, in milliseconds; 0: not at all. The mesh's own hold
-   *   time is the upper limit and the default
+   *   holds the message for an absent recipient, in ms; 0: not at all. The mesh's own hold time is
+   *   the upper limit and the default
    * @returns {Promise<void>} resolves when the recipient's application has it; rejects with a
    *   `MeshError`
    * @throws {TypeError} if `data` has no JSON form

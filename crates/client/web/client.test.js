@@ -144,7 +144,7 @@ test('connect resolves once connected', async (context) => {
   client.close();
 });
 
-test('connect rejects in time with the last reason and client goes on', async (context) => {
+test('connect rejects in time with the last reason', async (context) => {
   const client = connecting(context);
   const connected = client.connect();
   FakeSocket.latest.onerror({ message: 'connect ECONNREFUSED' });
@@ -229,7 +229,7 @@ test('data of a request is that of its call', (context) => {
   client.close();
 });
 
-test('error of the token function is reported as cause and in the log', async (context) => {
+test('error of the token function is the cause of its reason', async (context) => {
   context.mock.timers.enable({ apis: ['setTimeout'] });
   const logged = [];
   const log = (text) => logged.push(text);

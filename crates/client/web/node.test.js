@@ -104,7 +104,7 @@ for (const type of ['global', 'ws']) {
     wrong.stop();
   });
 
-  test(`client that closes while it connects ends its process (${type})`, options, async () => {
+  test(`process ends when its client closes early (${type})`, options, async () => {
     const silent = createTcpServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
     await once(silent, 'listening');
     const lines = await run(type, 'close', [`ws://127.0.0.1:${silent.address().port}`]);

@@ -81,7 +81,7 @@ export interface ClientEvents<Signal = any> {
 }
 
 export interface Stats {
-  /** Connections, and those that resumed a session. */
+  /** Connections, and how many of them resumed a session. */
   connects: number;
   resumes: number;
   /** Messages on sockets. */

@@ -148,10 +148,10 @@ async fn reloaded_page_resumes_unseen_by_a_full_room_and_its_queue() {
 
 /// Makes a client of the page's sessionStorage and connects it.
 const CONNECT: &str = "
-    import('/client.js').then(({ Client }) => {
+    import('/signaling-mesh.mjs').then(({ Client }) => {
         window.states = [];
-        window.client = new Client({ urls: ['ws://' + location.host + '/v1/connect'], clientId: 'me' });
-        client.addEventListener('state', ({ detail }) => states.push(detail));
+        window.client = new Client('ws://' + location.host, { clientId: 'me' });
+        client.on('state', ({ reason, ...change }) => states.push({ ...change, code: reason?.closeCode }));
         client.connect();
     })";
 const IS_CONNECTED: &str = "window.states?.at(-1)?.state === 'connected'";
@@ -161,14 +161,14 @@ async fn page_shown_again_from_the_cache_resumes_its_session() {
     let Some(browser) = Chromium::start().await else { return };
     let (_mesh, page) = connected_page(&browser).await;
 
-    page.evaluate("states.length = 0; location.href = '/room.js'; null").await;
-    page.becomes("location.pathname === '/room.js' && document.readyState === 'complete'").await;
+    page.evaluate("states.length = 0; location.href = '/signaling-mesh.js'; null").await;
+    page.becomes("location.pathname === '/signaling-mesh.js' && document.readyState === 'complete'").await;
     page.evaluate("history.back(); null").await;
-    page.becomes("location.pathname === '/client.js'").await;
+    page.becomes("location.pathname === '/signaling-mesh.mjs'").await;
 
     page.becomes(IS_CONNECTED).await;
-    assert_eq!(page.evaluate("states.map(({ state }) => state)").await, json!(["connecting", "connected"]));
-    assert_eq!(page.evaluate("states.at(-1).resumed").await, true);
+    assert_eq!(page.evaluate("states.map(({ state }) => state)").await, json!(["connected"]));
+    assert_eq!(page.evaluate("states.at(-1).isResumed").await, true);
 }
 
 #[tokio::test]
@@ -177,20 +177,20 @@ async fn one_of_two_tabs_resumes_their_saved_session() {
     let (_mesh, page) = connected_page(&browser).await;
 
     // A page that opens another one gives it a copy of its sessionStorage.
-    page.evaluate("client.detach(); window.copy = window.open('/client.js'); null").await;
-    page.becomes("copy.location.pathname === '/client.js' && copy.document.readyState === 'complete'").await;
+    page.evaluate("client.detach(); window.copy = window.open('/signaling-mesh.mjs'); null").await;
+    page.becomes("copy.location.pathname === '/signaling-mesh.mjs' && copy.document.readyState === 'complete'").await;
     page.evaluate(&format!("copy.eval({})", json!(CONNECT))).await;
     page.becomes(&IS_CONNECTED.replace("window", "copy")).await;
     page.evaluate("client.connect()").await;
 
     // It has the id still, which the other tab holds.
     page.becomes("states.at(-1).code === 4409").await;
-    assert_eq!(page.evaluate("copy.states.at(-1).resumed").await, true);
+    assert_eq!(page.evaluate("copy.states.at(-1).isResumed").await, true);
 }
 
 async fn connected_page(browser: &Chromium) -> (TestMesh, Page<'_>) {
     let mesh = TestMesh::with_balancer_flags(1, &[]).await;
-    let page = browser.open("page", &format!("http://{}/client.js", mesh.address())).await;
+    let page = browser.open("page", &format!("http://{}/signaling-mesh.mjs", mesh.address())).await;
     page.evaluate(CONNECT).await;
     page.becomes(IS_CONNECTED).await;
     (mesh, page)

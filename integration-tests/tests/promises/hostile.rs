@@ -13,7 +13,7 @@ use signaling_wire::trunk::SUBPROTOCOL;
 use tokio::io::AsyncWriteExt as _;
 
 /// Files that pages of any origin may load.
-const SDK: [&str; 3] = ["client.js", "peer.js", "room.js"];
+const SDK: [&str; 2] = ["signaling-mesh.js", "signaling-mesh.mjs"];
 
 /// Paths that an attacker may try beside the root.
 const NAMES: &str = "\
@@ -21,7 +21,7 @@ const NAMES: &str = "\
     connect control debug debug/pprof demo demo/kill demo/mesh demo/scale env explain.js \
     favicon.ico graphql health healthz icon.svg identity.js index.html internal internal/v1 \
     internal/v1/lane internal/v1/trunk livez login mesh mesh.js mesh.json mesh.secret \
-    metrics nodes pattern.js peer.js ping readyz robots.txt room.js rooms server-status state \
+    metrics nodes pattern.js peer.js ping readyz robots.txt room.js rooms server-status signaling-mesh.js signaling-mesh.mjs state \
     static status style.css tiles.js trunk v1 v1/connect v1/rooms v2/connect version view.js \
     ws .env .git/config .well-known/security.txt";
 
@@ -117,7 +117,7 @@ async fn public_listener_refuses_internal_requests_with_secrets() {
 #[tokio::test]
 async fn bytes_behind_a_request_are_no_second_request() {
     let mesh = TestMesh::with_balancer_flags(2, &[]).await;
-    let second = Head::get("/client.js").to_string();
+    let second = Head::get("/signaling-mesh.mjs").to_string();
     let hidden = format!("POST /internal/v1/lane HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n{second}");
     let sent = async |text: String| ask_to_the_end(connect(&mesh.url()).await, text.as_bytes()).await;
     let answers = |received: &[u8]| String::from_utf8_lossy(received).matches("HTTP/1.1").count();

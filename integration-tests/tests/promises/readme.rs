@@ -1,5 +1,6 @@
 //! First exchanges of the READMEs, and the programs in `examples`, run as they are.
 
+use std::path::Path;
 use std::time::Duration;
 
 use signaling_integration_tests::{LineProgram, TestMesh, binaries, get, program, repository};
@@ -20,23 +21,34 @@ async fn javascript_of_the_readmes_runs_unchanged() {
     let mesh = TestMesh::start().await;
     for readme in ["README.md", "crates/client/web/README.md"] {
         let code = first_block(readme, "js");
-        let dir = tempfile::tempdir().unwrap();
-        let module = get(&format!("http://{}", mesh.address()), "/client.js").await.body;
-        std::fs::write(dir.path().join("client.js"), module).unwrap();
-        let file = dir.path().join("exchange.mjs");
         assert!(code.contains(MESH_OF_THE_README));
-        std::fs::write(&file, code.replace(MESH_OF_THE_README, &mesh.url())).unwrap();
-
-        let run = Command::new(&node).arg("--experimental-websocket").arg(file).kill_on_drop(true).output();
-        let run = timeout(EXCHANGE_TIMEOUT, run).await.expect("it does not end").unwrap();
-
-        let output = String::from_utf8_lossy(&run.stdout);
-        let mut lines: Vec<&str> = output.lines().collect();
-        lines.sort_unstable();
-        let complaints = String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.success(), "{readme}: {complaints}");
-        assert_eq!(lines, ["alice says hello", "bob has it", "bob says hello yourself"], "{readme}: {complaints}");
+        let code = code.replace(MESH_OF_THE_README, &mesh.url());
+        for package in [None, Some("commonjs"), Some("module")] {
+            run_in_package(&node, &mesh, package, readme, &code).await;
+        }
     }
+}
+
+/// Runs code of a README in a folder with this type of package. `None`: it has no `package.json`.
+async fn run_in_package(node: &Path, mesh: &TestMesh, package: Option<&str>, readme: &str, code: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let module = get(&format!("http://{}", mesh.address()), "/signaling-mesh.mjs").await.body;
+    std::fs::write(dir.path().join("signaling-mesh.mjs"), module).unwrap();
+    if let Some(package) = package {
+        std::fs::write(dir.path().join("package.json"), format!(r#"{{"type":"{package}"}}"#)).unwrap();
+    }
+    let file = dir.path().join("exchange.mjs");
+    std::fs::write(&file, code).unwrap();
+
+    let run = Command::new(node).arg("--experimental-websocket").arg(file).kill_on_drop(true).output();
+    let run = timeout(EXCHANGE_TIMEOUT, run).await.expect("it does not end").unwrap();
+
+    let output = String::from_utf8_lossy(&run.stdout);
+    let mut lines: Vec<&str> = output.lines().collect();
+    lines.sort_unstable();
+    let complaints = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{readme}: {complaints}");
+    assert_eq!(lines, ["alice says hello", "bob has it", "bob says hello yourself"], "{readme}: {complaints}");
 }
 
 #[tokio::test]

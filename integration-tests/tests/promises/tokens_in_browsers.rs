@@ -5,7 +5,7 @@ use serde_json::json;
 use signaling_integration_tests::mint::now;
 use signaling_integration_tests::{Chromium, Signer, TestMesh, claims_with, eventually};
 
-/// Connects one client that passes its token's validity and renews it, and one that does not.
+/// Connects one client that passes its token's validity and renews it, and one that passes none.
 const CONNECT: &str = include_str!("tokens_in_browsers/connect.js");
 
 #[tokio::test]
@@ -13,7 +13,7 @@ async fn page_renews_its_token_or_reconnects() {
     let Some(browser) = Chromium::start().await else { return };
     let signer = Signer::es256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
-    let page = browser.open("page", &format!("http://{}/client.js", mesh.address())).await;
+    let page = browser.open("page", &format!("http://{}/signaling-mesh.mjs", mesh.address())).await;
     // The first of each expires during the test.
     let tokens = |client: &str| {
         let token = |seconds: i64| signer.token(&claims_with(client, &json!({ "exp": now() + seconds })));

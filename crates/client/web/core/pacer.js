@@ -12,7 +12,12 @@ export class Pacer {
   /** Time at which the refused request may be sent; Infinity if none was refused. */
   freeAt = Infinity;
 
-  /** Starts with the server's limits and their present levels. @param {Record<string, number>} [rate] */
+  /**
+   * Starts with the server's limits and their present levels.
+   *
+   * @param {number} now
+   * @param {Record<string, number>} [rate]
+   */
   start(now, rate) {
     this.#messages = makeBucket(now, rate?.messages, rate?.burst, rate?.now);
     this.#bytes = makeBucket(now, rate?.bytes, rate?.byte_burst, rate?.bytes_now);

@@ -17,8 +17,8 @@ const MAX_HEAD = 48;
  * @property {string} text the request without its number. Later changes of its data have no effect
  * @property {boolean} isOwn whether it is a request of the client itself
  * @property {number} bytes approximate size, for the limits
- * @property {number | null} expires null for own requests, and for expired and cancelled ones, whose
- *   numbers stay in use
+ * @property {number | null} expires null for own requests, and for expired and cancelled ones,
+ *   whose numbers stay in use
  * @property {boolean} hasLeft whether it was sent in an earlier session
  */
 export class Requests {

@@ -23,7 +23,7 @@ export class Rooms {
     return names.size < MAX_ROOMS || names.has(room);
   }
 
-  /** @param {{type: string, room: string, data?: unknown}} join the request; without data the present data stays, as in the mesh */
+  /** @param {{type: string, room: string, data?: unknown}} join without data the present stays */
   enter(join) {
     this.#joinByRoom.set(join.room, { ...this.#joinByRoom.get(join.room), ...join });
     this.#rejoinAtByRoom.delete(join.room);

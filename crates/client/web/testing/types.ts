@@ -1,4 +1,4 @@
-/** Uses of the package's types. `.ci/package` compiles them: those with an expected error must fail. */
+/** Uses of the package's types, for `.ci/package`. Those with an expected error must fail. */
 
 import { Client, MeshError, Room, randomId } from 'signaling-mesh';
 
