@@ -1,4 +1,4 @@
-//! A client in Python, written from PROTOCOL.md alone, works.
+//! Clients in Python work: one written from PROTOCOL.md alone, and the listing in it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use signaling_devmesh::find_in_path;
 use signaling_integration_tests::optional::missing;
-use signaling_integration_tests::{LineProgram, TestMesh};
+use signaling_integration_tests::{LineProgram, TestMesh, repository};
 use tokio::process::Command;
 
 /// Debian's Python, for which Debian packages its modules.
@@ -63,4 +63,62 @@ async fn python_client_exchanges_signals_with_a_rust_one() {
     }
 
     assert!(python.finish().await.success());
+}
+
+/// Runs the listing of PROTOCOL.md. Its input has requests, its output messages of the server.
+const MAIN: &str = "
+import sys, threading
+
+async def main():
+    client = ReliableClient(sys.argv[1], sys.argv[2], lambda message, _: print(json.dumps(message), flush=True))
+    loop = asyncio.get_running_loop()
+    def read():
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(client.request, json.loads(line))
+    threading.Thread(target=read, daemon=True).start()
+    await client.run()
+
+asyncio.run(main())
+";
+const MAX_LINES: usize = 100;
+
+#[tokio::test]
+async fn listing_in_protocol_md_is_a_reliable_client() {
+    let Some(python) = python().await else {
+        return missing("python3 with its module websockets", "python3-websockets");
+    };
+    let text = std::fs::read_to_string(repository().join("crates/protocol/PROTOCOL.md")).unwrap();
+    let listing = text.split_once("```python\n").unwrap().1.split("```").next().unwrap();
+    assert!(listing.lines().count() <= MAX_LINES);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("listing.py");
+    std::fs::write(&file, format!("{listing}{MAIN}")).unwrap();
+    let mesh = TestMesh::with_options(|options| options.balancers = 1).await;
+    let mut client = LineProgram::start(Command::new(python).arg(&file).args([&mesh.url(), "listing"]));
+    let ask = async |client: &mut LineProgram, request: Value| client.write(&request.to_string()).await;
+
+    ask(&mut client, json!({ "type": "join", "room": "hall" })).await;
+    assert_eq!(message(&mut client).await["type"], "joined");
+    assert_eq!(message(&mut client).await, json!({ "type": "ack", "id": 1 }));
+    let mut peer = mesh.peer("peer").await;
+    peer.signal("listing", json!("before"), None).await;
+    assert_eq!(message(&mut client).await["data"], "before");
+
+    // The balancer dies, and another one takes its place.
+    mesh.kill("balancer-0").await.unwrap();
+    mesh.restart("balancer-0").await.unwrap();
+    for n in 2..=300 {
+        ask(&mut client, json!({ "type": "signal", "to": "listing", "data": n })).await;
+    }
+    let (mut received, mut acknowledged) = (Vec::new(), Vec::new());
+    while received.len() < 299 || acknowledged.len() < 299 {
+        let got = message(&mut client).await;
+        match got["type"].as_str().unwrap() {
+            "signal" => received.push(got["data"].clone()),
+            "ack" => acknowledged.push(got["id"].clone()),
+            _ => {}
+        }
+    }
+    assert_eq!(json!(received), json!((2..=300).collect::<Vec<_>>()));
+    assert_eq!(acknowledged.len(), 299);
 }
