@@ -167,7 +167,7 @@ async fn page_shown_again_from_the_cache_resumes_its_session() {
     page.becomes("location.pathname === '/signaling-mesh.mjs'").await;
 
     page.becomes(IS_CONNECTED).await;
-    assert_eq!(page.evaluate("states.map(({ state }) => state)").await, json!(["connected"]));
+    assert_eq!(page.evaluate("states.map(({ state }) => state)").await, json!(["reconnecting", "connected"]));
     assert_eq!(page.evaluate("states.at(-1).isResumed").await, true);
 }
 
@@ -181,7 +181,7 @@ async fn one_of_two_tabs_resumes_their_saved_session() {
     page.becomes("copy.location.pathname === '/signaling-mesh.mjs' && copy.document.readyState === 'complete'").await;
     page.evaluate(&format!("copy.eval({})", json!(CONNECT))).await;
     page.becomes(&IS_CONNECTED.replace("window", "copy")).await;
-    page.evaluate("client.connect()").await;
+    page.evaluate("client.connect(); null").await;
 
     // It has the id still, which the other tab holds.
     page.becomes("states.at(-1).code === 4409").await;

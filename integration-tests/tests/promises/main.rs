@@ -7,6 +7,7 @@ mod admin_api;
 mod admin_drain;
 mod backlog;
 mod bad_messages;
+mod bare_platform;
 mod browsers;
 mod busy_balancer;
 mod client_addresses;
