@@ -334,7 +334,10 @@ export class Client extends Emitter {
   #report({ type, ...message }) {
     const { from, data, id, room } = message;
     if (type === 'signal' && data?.[CALL] !== undefined) {
-      if (isName(data[CALL])) emit(this.room(data[CALL]), CALL, { from, data });
+      const name = data[CALL];
+      // Names of others create no rooms.
+      const isKnown = this.#roomByName.has(name) || this.#core.room(name);
+      if (isKnown) emit(this.room(name), CALL, { from, data });
     } else if (type === 'signal') emit(this, type, { from, data, id });
     else if (type === 'broadcast') emit(this.room(room), type, { from, data, id });
     else if (type === 'moved') this.#node = message.node ?? null;

@@ -312,7 +312,7 @@ test('signals of calls reach their room alone', (context) => {
   client.on('signal', ({ data }) => seen.push(data));
   client.room('hall').on('~call', ({ from, data }) => seen.push([from, data.of]));
   welcome({ resume: 'r1' });
-  for (const data of [{ '~call': 'hall', of: 'a' }, { '~call': 7 }, null, 'text']) {
+  for (const data of [{ '~call': 'hall', of: 'a' }, { '~call': 7 }, { '~call': 'other' }, null, 'text']) {
     FakeSocket.latest.deliver({ type: 'signal', from: 'bob', data });
   }
   assert.deepEqual(seen, [['bob', 'a'], null, 'text']);
