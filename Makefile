@@ -77,7 +77,7 @@ check: deps-check ## Check formatting, lints, documentation, licences and bans, 
 advisories: ## Check dependencies for published advisories; downloads their database, so make check does not
 	"$$(.ci/tool cargo-deny)" --log-level error check advisories
 
-package: deps-package ## Build the packages of both SDKs in target/package, and check their files
+package: deps-package ## Build the packages of both SDKs in target/package, and check their files, types and sizes
 	@if command -v npm >/dev/null; then .ci/package; \
 	else echo "skipped: the packages need npm"; [[ "$${CI:-}" != true ]]; fi
 
