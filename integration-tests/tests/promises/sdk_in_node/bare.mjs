@@ -1,6 +1,6 @@
 /**
  * Runs the classic script of a balancer with the globals that the SDK requires, and no others:
- * `node exchange.mjs SCRIPT URL`. Prints what two clients and a room received.
+ * `node bare.mjs SCRIPT URL`. Prints what two clients and a room received.
  */
 
 import { readFileSync } from 'node:fs';
