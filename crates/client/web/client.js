@@ -8,7 +8,6 @@ import { Core } from './core/core.js';
 import { NO_FRAME } from './core/ending.js';
 import { MeshError } from './core/mesh_error.js';
 import { assertJson, isName } from './core/outgoing.js';
-import { REQUEST_TIMEOUT } from './core/rules.js';
 import { Emitter, emit } from './emitter.js';
 import { checkOptions, checkUrls, makeLog } from './options.js';
 import { watchPage } from './page_events.js';
@@ -97,7 +96,7 @@ export class Client extends Emitter {
     this.#log = makeLog(options.logLevel, options.logger);
     const storage = options.storage === undefined ? sessionStorageOfPage() : options.storage;
     this.#saves = new SavedSession(storage, clientId);
-    const limits = { timeoutMs: timeoutMs ?? REQUEST_TIMEOUT, queue, queueBytes };
+    const limits = { timeoutMs, queue, queueBytes };
     this.#core = new Core({ clientId, urls: urls.length, tokens: token !== undefined, ...limits });
   }
 
@@ -258,7 +257,7 @@ export class Client extends Emitter {
 
   #takeSaved(now) {
     const { isSuspended } = this.#core;
-    if (this.#core.state !== 'closed' && !isSuspended) return;
+    if (!this.#core.isClosed && !isSuspended) return;
     const text = this.#saves.take();
     // The stored session is still the one of this page.
     if (isSuspended && text === this.#suspended) return;

@@ -15,9 +15,6 @@ import { QUEUE, QUEUE_BYTES, REQUEST_TIMEOUT } from './rules.js';
 import { SeenMessages } from './seen_messages.js';
 import { Tokens } from './tokens.js';
 
-/** State for the application by phase; other phases are states themselves. */
-const STATE_BY_PHASE = { fetching: 'connecting', suspended: 'waiting' };
-
 /**
  * Decisions of the client. Nothing here reads a clock, draws a random number or touches the
  * network. Times (`now`, in milliseconds) and random numbers in [0, 1) go in, `takeEffects` returns
@@ -108,9 +105,9 @@ export class Core {
     return this.#effects.splice(0);
   }
 
-  /** `closed`, `connecting` (also for a token), `connected` or `waiting` (also suspended). */
-  get state() {
-    return STATE_BY_PHASE[this.#phase.is] ?? this.#phase.is;
+  /** Whether the client waits for `start`. */
+  get isClosed() {
+    return this.#phase.is === 'closed';
   }
 
   /** Whether the page was left and kept: `suspend` was called last. */
