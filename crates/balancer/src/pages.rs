@@ -45,7 +45,10 @@ const MODULES: &[&str] = &[
     include_str!("../../client/web/page_events.js"),
     include_str!("../../client/web/saved_session.js"),
     include_str!("../../client/web/room.js"),
+    include_str!("../../client/web/core/negotiation.js"),
+    include_str!("../../client/web/tracks.js"),
     include_str!("../../client/web/peer.js"),
+    include_str!("../../client/web/call.js"),
     include_str!("../../client/web/client.js"),
 ];
 
@@ -143,7 +146,7 @@ mod tests {
         for file in SDK.iter() {
             assert!(
                 !file.text.contains("import {")
-                    && file.text.contains("return { Client, ") | file.text.contains("export { Client, ")
+                    && file.text.contains("return { Call, Client, ") | file.text.contains("export { Call, Client, ")
             );
         }
     }
@@ -184,7 +187,7 @@ mod tests {
             assert_eq!((again.status().as_u16(), &again.headers()[ETAG]), (304, &tag));
             assert!(to_bytes(again.into_body(), 1).await.unwrap().is_empty());
         }
-        let other = ask("/peer.js", Some(&tag)).await;
+        let other = ask("/signaling-mesh.js", Some(&tag)).await;
         assert_eq!(other.status(), 200);
     }
 }

@@ -1,5 +1,6 @@
 /** Client of the signaling mesh. README.md is the guide. */
 
+export { Call } from './call.js';
 export { Client } from './client.js';
 export { MeshError } from './core/mesh_error.js';
 export { PeerConnection } from './peer.js';

@@ -1,72 +1,123 @@
+import { Negotiation } from './core/negotiation.js';
+import { emit, Emitter } from './emitter.js';
+import { randomId } from './random_id.js';
+import { ReceivedStreams, SentTracks } from './tracks.js';
+
 /** ICE restarts without success before `failure`. */
 const MAX_RESTARTS = 3;
 
 /**
- * An RTCPeerConnection that negotiates and recovers by itself.
+ * An RTCPeerConnection that negotiates and recovers by itself, with any number of tracks by label.
  *
- * - Perfect negotiation: both sides may offer at any time. When two offers cross, the polite side
- *   rolls its own back. Only the impolite side makes the first offer, and the polite side requests
- *   it: browsers recover slowly when the first offers cross.
+ * - One side makes all offers, so that offers never cross: browsers lose tracks when they roll one
+ *   back. The other side requests the offers that it needs.
  * - ICE restart when the path fails.
  * - A new connection when the other side has one, as after a reload.
  *
  * The application carries the messages between the sides in order, for example by `Client.signal`.
  *
- * Events: `change` (`connectionState` may have changed) and `failure`. Its `detail` is an Error: no
- * path was found after three ICE restarts, or a step of the negotiation failed.
+ * Events: `change` (a property may have changed) and `failure`, `{error, label?}`: no path was
+ * found after three ICE restarts, a step of the negotiation failed, or a track of this label.
+ *
+ * @extends {Emitter<{change: void, failure: {error: Error, label?: string}}>}
  */
-export class PeerConnection extends EventTarget {
+export class PeerConnection extends Emitter {
   #options;
+  #negotiation;
+  /** @type {any} */
   #connection = null;
-  /** Name of the present connection. */
-  #own = null;
-  /** Name of the other side's connection; null until a message has it. */
-  #theirs = null;
-  #isOffering = false;
-  /** Whether the latest offer of the other side was ignored, and so are its candidates. */
-  #isIgnoring = false;
+  #tracksByLabel;
+  #sent;
+  #received;
+  /** Labels of the latest own description. */
+  #sentLabels = '';
+  #isBusy = false;
+  /** `#need` of the last wish. */
+  #asked = '';
+  #mustRestart = false;
   #restarts = 0;
-  #inbox = Promise.resolve();
 
   /**
    * Creates a connection.
    *
    * @param {object} options
-   * @param {boolean} options.polite true on exactly one side
+   * @param {boolean} options.offers whether this side makes all offers; true on exactly one side
    * @param {(message: object) => void} options.send carries a message to the other side's `receive`
-   * @param {(connection: RTCPeerConnection) => void} [options.setUp] adds tracks, channels and
-   *   listeners to each new connection
-   * @param {RTCConfiguration} [options.configuration]
+   * @param {(connection: RTCPeerConnection) => void} [options.setUp] adds channels and listeners
+   *   to each new connection
+   * @param {Map<string, MediaStreamTrack[]>} [options.tracks] own tracks by label, see `publish`
+   * @param {() => RTCConfiguration} [options.configuration] called for each new connection and each
+   *   ICE restart
    * @param {typeof RTCPeerConnection} [options.RTCPeerConnection] the global one unless given
+   * @param {typeof MediaStream} [options.MediaStream] the global one unless given
    */
   constructor(options) {
     super();
-    const { RTCPeerConnection } = globalThis;
-    this.#options = { setUp: () => {}, configuration: {}, RTCPeerConnection, ...options };
+    this.#options = options;
+    this.#tracksByLabel = new Map(options.tracks);
+    this.#received = new ReceivedStreams(() => new (options.MediaStream ?? globalThis.MediaStream)());
+    this.#negotiation = new Negotiation(options.offers, randomId);
     this.#begin();
   }
 
-  /** The present connection; null once closed. */
+  /** The present connection; null once closed. @returns {RTCPeerConnection | null} */
   get connection() {
     return this.#connection;
   }
 
-  /** State of the present connection, as in RTCPeerConnection; `closed` after `close`. */
+  /**
+   * State of the present connection, as in RTCPeerConnection; `closed` after `close`.
+   *
+   * @returns {RTCPeerConnectionState}
+   */
   get connectionState() {
     return this.#connection?.connectionState ?? 'closed';
   }
 
-  /** Handles a message that the other side passed to `send`. */
-  receive(message) {
-    const handle = () => this.#handle(message);
-    // Handles messages in order, because a candidate may need an earlier description.
-    this.#inbox = this.#inbox.then(handle).catch((error) => this.#emit('failure', error));
+  /**
+   * Streams of the other side by label; another object after each change.
+   *
+   * @returns {Readonly<Record<string, MediaStream>>}
+   */
+  get streams() {
+    return this.#received.byLabel;
   }
 
-  /** Restarts ICE, for example after a network change. */
+  /**
+   * Sends these tracks in place of the label's former ones; none ends the label.
+   *
+   * @param {MediaStreamTrack[]} tracks
+   * @param {string} label
+   */
+  publish(tracks, label) {
+    if (tracks.length > 0) this.#tracksByLabel.set(label, tracks);
+    else this.#tracksByLabel.delete(label);
+    if (this.#connection === null) return;
+    this.#setTracks();
+    // One negotiation for all changes of this task.
+    queueMicrotask(() => {
+      if (this.#connection === null) return;
+      this.#check();
+      this.#step();
+    });
+  }
+
+  /** Handles a message that the other side passed to `send`. Returns at once. */
+  receive(message) {
+    this.#negotiation.receive(message);
+    this.#step();
+  }
+
+  /** Restarts ICE, for example after a network change. Up to three automatic restarts follow. */
   restart() {
     this.#restarts = 0;
-    this.#connection?.restartIce();
+    if (this.#connection !== null) this.#restartIce();
+  }
+
+  /** Sends the latest description again, after a message was lost. */
+  repeat() {
+    this.#negotiation.repeat();
+    this.#step();
   }
 
   /** Replaces the connection, for example after messages were lost. Does nothing once closed. */
@@ -74,7 +125,11 @@ export class PeerConnection extends EventTarget {
     if (this.#connection !== null) this.#begin();
   }
 
-  /** Returns the round trip time of the path in use, in milliseconds; null while unknown. */
+  /**
+   * Returns the round trip time of the path in use, in milliseconds; null while unknown.
+   *
+   * @returns {Promise<number | null>}
+   */
   async roundTripMs() {
     const reports = (await this.#connection?.getStats())?.values() ?? [];
     for (const { type, nominated, currentRoundTripTime: seconds } of reports) {
@@ -85,119 +140,137 @@ export class PeerConnection extends EventTarget {
 
   /** Closes the connection for good, without an event. */
   close() {
-    this.#discard();
+    this.#negotiation.end();
+    this.#connection?.close();
     this.#connection = null;
   }
 
   #begin() {
-    this.#discard();
-    const { configuration, setUp, RTCPeerConnection } = this.#options;
-    const connection = new RTCPeerConnection(configuration);
+    this.#negotiation.begin();
+    this.#isBusy = false;
+    this.#step();
+  }
+
+  /** Performs steps until one takes time. */
+  #step() {
+    while (!this.#isBusy) {
+      const step = this.#negotiation.next();
+      if (step === null) return;
+      if (step.open) this.#open();
+      else if (step.send) this.#options.send(step.send);
+      else if (step.grow) this.#grow(step.grow);
+      else this.#start(step);
+    }
+  }
+
+  #open() {
+    this.#connection?.close();
+    const { RTCPeerConnection = globalThis.RTCPeerConnection, setUp } = this.#options;
+    const connection = new RTCPeerConnection(this.#options.configuration?.());
     this.#connection = connection;
-    this.#own = crypto.randomUUID();
-    this.#theirs = null;
-    this.#isOffering = this.#isIgnoring = false;
+    this.#sent = new SentTracks(connection);
+    this.#sentLabels = '{}';
+    this.#asked = '';
+    this.#mustRestart = false;
     this.#restarts = 0;
-    const offer = () => this.#offer(connection);
-    connection.onnegotiationneeded = () => this.#attempt(connection, offer);
-    connection.onicecandidate = ({ candidate }) => candidate && this.#send({ candidate });
+    connection.onnegotiationneeded = () => {
+      this.#negotiation.needed();
+      this.#step();
+    };
+    connection.onicecandidate = ({ candidate }) => {
+      if (candidate && connection === this.#connection) this.#negotiation.found(candidate);
+      this.#step();
+    };
     connection.onconnectionstatechange = () => this.#connectionChanged();
-    setUp(connection);
-    this.#emit('change');
+    setUp?.(connection);
+    this.#setTracks();
+    emit(this, 'change');
   }
 
-  #discard() {
+  async #start(step) {
     const connection = this.#connection;
-    if (connection === null) return;
-    connection.onnegotiationneeded = null;
-    connection.onicecandidate = null;
-    connection.onconnectionstatechange = null;
-    connection.close();
-  }
-
-  async #offer(connection) {
-    if (this.#options.polite && connection.remoteDescription === null) {
-      this.#send({ wanted: true });
-      return;
-    }
-    this.#isOffering = true;
+    this.#isBusy = true;
+    /** @type {any} */
+    let result = null;
+    /** @type {any} */
+    let failure = null;
     try {
-      await connection.setLocalDescription();
-      this.#sendDescription(connection);
-    } finally {
-      if (connection === this.#connection) this.#isOffering = false;
-    }
-  }
-
-  async #handle({ of, to, ...message }) {
-    // Other messages are for an earlier connection of this side.
-    const isCurrent = typeof of === 'string' && (to === null || to === this.#own);
-    if (this.#connection === null || !isCurrent) return;
-    if (of !== this.#theirs) {
-      if (this.#theirs !== null) this.#begin();
-      this.#theirs = of;
-    }
-    const connection = this.#connection;
-    await this.#attempt(connection, () => this.#handleCurrent(connection, message));
-  }
-
-  async #handleCurrent(connection, { description, candidate, wanted }) {
-    const hasOffered = this.#isOffering || connection.localDescription !== null;
-    if (wanted && !this.#options.polite && !hasOffered) await this.#offer(connection);
-    if (description) await this.#applyDescription(connection, description);
-    if (candidate) await this.#applyCandidate(connection, candidate);
-  }
-
-  async #applyDescription(connection, description) {
-    const isOffer = description.type === 'offer';
-    const hasCrossed = isOffer && (this.#isOffering || connection.signalingState !== 'stable');
-    this.#isIgnoring = hasCrossed && !this.#options.polite;
-    const isDuplicate = !isOffer && connection.signalingState !== 'have-local-offer';
-    if (this.#isIgnoring || isDuplicate) return;
-    await connection.setRemoteDescription(description);
-    if (!isOffer) return;
-    await connection.setLocalDescription();
-    this.#sendDescription(connection);
-  }
-
-  async #applyCandidate(connection, candidate) {
-    try {
-      await connection.addIceCandidate(candidate);
+      result = await this.#perform(connection, step);
     } catch (error) {
-      // Candidates of an ignored offer match no description.
-      if (!this.#isIgnoring) throw error;
+      failure = error;
     }
+    // It was replaced or closed meanwhile.
+    if (connection !== this.#connection) return;
+    this.#isBusy = false;
+    this.#negotiation.done(step, result);
+    if (failure) emit(this, 'failure', { error: failure });
+    else this.#check();
+    this.#step();
+  }
+
+  async #perform(connection, { want, apply, labels, candidate, repeat }) {
+    if (want) return { wanted: this.#want() };
+    if (candidate) return connection.addIceCandidate(candidate);
+    if (apply) {
+      await connection.setRemoteDescription(apply);
+      if (connection !== this.#connection) return undefined;
+      this.#received.set(connection, labels);
+      emit(this, 'change');
+      if (apply.type !== 'offer') return undefined;
+      this.#setTracks();
+    }
+    if (!repeat) await connection.setLocalDescription();
+    const own = this.#sent.labels;
+    this.#sentLabels = JSON.stringify(own);
+    return { description: connection.localDescription, labels: own };
+  }
+
+  #want() {
+    this.#asked = this.#need;
+    const restart = this.#mustRestart || undefined;
+    this.#mustRestart = false;
+    return { ...this.#sent.wanted, restart };
+  }
+
+  /** Transceivers that tracks lack at the present connection of the other side. */
+  get #need() {
+    return this.#negotiation.theirs + JSON.stringify(this.#sent.wanted);
+  }
+
+  /** Requests a negotiation that the browser does not: for lacking transceivers, and for labels. */
+  #check() {
+    const lacks = !this.#need.endsWith('{}') && this.#need !== this.#asked;
+    if (lacks || JSON.stringify(this.#sent.labels) !== this.#sentLabels) this.#negotiation.needed();
+  }
+
+  #grow(wanted) {
+    this.#sent.grow(wanted);
+    if (wanted.restart && this.#connection.signalingState === 'stable') this.#restartIce();
+  }
+
+  #setTracks() {
+    const connection = this.#connection;
+    this.#sent.set(this.#tracksByLabel, this.#options.offers, (error, label) => {
+      if (connection === this.#connection) emit(this, 'failure', { error, label });
+    });
+  }
+
+  #restartIce() {
+    this.#connection.setConfiguration(this.#options.configuration?.());
+    if (this.#options.offers) return this.#connection.restartIce();
+    this.#mustRestart = true;
+    this.#negotiation.needed();
+    this.#step();
   }
 
   #connectionChanged() {
     const state = this.connectionState;
     if (state === 'connected') this.#restarts = 0;
     if (state === 'failed') {
-      if (this.#restarts < MAX_RESTARTS) this.#connection.restartIce();
-      else this.#emit('failure', new Error('no path to the other side was found'));
+      if (this.#restarts < MAX_RESTARTS) this.#restartIce();
+      else emit(this, 'failure', { error: new Error('no path to the other side') });
       this.#restarts += 1;
     }
-    this.#emit('change');
-  }
-
-  /** Reports an error, unless the connection was replaced or closed meanwhile. */
-  async #attempt(connection, step) {
-    try {
-      await step();
-    } catch (error) {
-      if (connection === this.#connection) this.#emit('failure', error);
-    }
-  }
-
-  #sendDescription(connection) {
-    if (connection === this.#connection) this.#send({ description: connection.localDescription });
-  }
-
-  #send(message) {
-    this.#options.send({ of: this.#own, to: this.#theirs, ...message });
-  }
-
-  #emit(type, detail) {
-    this.dispatchEvent(new CustomEvent(type, { detail }));
+    emit(this, 'change');
   }
 }

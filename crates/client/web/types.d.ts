@@ -116,3 +116,44 @@ export interface RoomEvents<Data = any, Broadcast = any> {
   /** A property of the room changed. */
   change: undefined;
 }
+
+export interface CallOptions {
+  /** Its tracks are sent to the other members, as by `publish`; none unless given. */
+  stream?: MediaStream | null;
+  /** Maximum members with a direct connection; 8 unless given. */
+  maxPeers?: number;
+  /** Called for each new connection and ICE restart; the client's latest ones unless given. */
+  iceServers?: () => RTCIceServer[];
+  /** Class of connections; the global one unless given. */
+  RTCPeerConnection?: typeof RTCPeerConnection;
+  /** Class of streams; the global one unless given. */
+  MediaStream?: typeof MediaStream;
+}
+
+/** Another member, in a call. */
+export interface Peer<Data = any> {
+  readonly id: string;
+  /** Data that the member shows; null if it has none. */
+  readonly data: Data;
+  /** State of the direct connection; `none` for a member without a place (`maxPeers`). */
+  readonly state: RTCPeerConnectionState | 'none';
+  readonly channelState: RTCDataChannelState | 'none';
+  /** Same as `streams.main`; null without one. */
+  readonly stream: MediaStream | null;
+  /** Streams of the member by label. Each stays the same object until its label ends. */
+  readonly streams: Readonly<Record<string, MediaStream>>;
+  /** The page of the member is gone, or unreachable at present. Its seat may still be there. */
+  readonly isAway: boolean;
+  readonly connection: RTCPeerConnection | null;
+}
+
+export interface CallEvents<Message = any> {
+  /** `peers` has changed. */
+  change: undefined;
+  /** The data channel to this member is open. */
+  open: { id: string };
+  /** A message by data channel. */
+  message: { from: string; data: Message };
+  /** A connection, a track of this label, or a message to this member failed. */
+  failure: { id: string; label?: string; error: Error };
+}

@@ -1,11 +1,81 @@
 /**
- * RTCPeerConnections in memory, with the states and errors of negotiation: rollback by a crossing
- * offer, candidates that need a description, and one round for all pending changes.
+ * RTCPeerConnections in memory, with the states and errors of negotiation: transceivers and their
+ * directions, candidates that need a description, and one round for all pending changes. An offer
+ * that crosses another one is an error, because calls have none.
  */
 
 let fingerprints = 0;
 
-export class FakeConnection extends EventTarget {
+export class FakeTrack {
+  constructor(kind, label = kind) {
+    Object.assign(this, { kind, label });
+  }
+}
+
+export class FakeStream {
+  #tracks;
+
+  constructor(tracks = []) {
+    this.#tracks = new Set(tracks);
+  }
+
+  getTracks() {
+    return [...this.#tracks];
+  }
+
+  addTrack(track) {
+    this.#tracks.add(track);
+  }
+
+  removeTrack(track) {
+    this.#tracks.delete(track);
+  }
+}
+
+class FakeTransceiver {
+  mid = null;
+  currentDirection = null;
+  #direction;
+  #need;
+
+  constructor(kind, track, direction, need) {
+    this.#direction = direction;
+    this.#need = need;
+    this.receiver = { track: new FakeTrack(kind, `received ${kind}`) };
+    // As in browsers, the track is another one only later.
+    const replaceTrack = async (other) => {
+      await null;
+      if (other instanceof FakeTrack && other.isBroken) throw new Error('broken track');
+      this.sender.track = other;
+    };
+    this.sender = { track, replaceTrack };
+  }
+
+  get kind() {
+    return this.receiver.track.kind;
+  }
+
+  get direction() {
+    return this.#direction;
+  }
+
+  set direction(direction) {
+    this.#direction = direction;
+    this.#need();
+  }
+}
+
+const sends = (direction) => direction.startsWith('send');
+const receives = (direction) => direction.endsWith('recv') || direction === 'recvonly';
+const directionOf = (isSending, isReceiving) => {
+  if (isSending) return isReceiving ? 'sendrecv' : 'sendonly';
+  return isReceiving ? 'recvonly' : 'inactive';
+};
+/** Direction of a section, seen by the other side, within what this side allows. */
+const common = (theirs, own) =>
+  directionOf(receives(theirs) && sends(own), sends(theirs) && receives(own));
+
+export class FakeConnection {
   static all = [];
   signalingState = 'stable';
   connectionState = 'new';
@@ -14,42 +84,46 @@ export class FakeConnection extends EventTarget {
   candidates = [];
   channels = [];
   restarts = 0;
-  #senders = [];
+  /** Offers and answers that this connection made. */
+  made = [];
+  #transceivers = [];
   #isNeeded = false;
-  #hasRolledBack = false;
+  /** A local description is being set, so `negotiationneeded` waits. */
+  #isBusy = false;
   #hasNegotiated = false;
   #fingerprint;
   #ice = 1;
 
   constructor(configuration) {
-    super();
     this.configuration = configuration;
     fingerprints += 1;
     this.#fingerprint = `fp-${fingerprints}`;
     FakeConnection.all.push(this);
   }
 
+  setConfiguration(configuration) {
+    this.configuration = configuration;
+  }
+
   createDataChannel(label, options) {
-    const channel = { label, options, readyState: 'connecting', sent: [] };
+    const channel = { label, options, readyState: 'connecting', bufferedAmount: 0, sent: [] };
     channel.send = (text) => channel.sent.push(text);
     this.channels.push(channel);
     if (!this.#hasNegotiated) this.#need();
     return channel;
   }
 
-  getSenders() {
-    return this.#senders;
+  getTransceivers() {
+    return [...this.#transceivers];
   }
 
-  addTrack(track) {
-    const sender = { track, replaceTrack: async (other) => (sender.track = other) };
-    this.#senders.push(sender);
+  addTransceiver(trackOrKind, { direction }) {
+    const track = typeof trackOrKind === 'string' ? null : trackOrKind;
+    const need = () => this.#need();
+    const transceiver = new FakeTransceiver(track?.kind ?? trackOrKind, track, direction, need);
+    this.#transceivers.push(transceiver);
     this.#need();
-  }
-
-  removeTrack(sender) {
-    sender.track = null;
-    this.#need();
+    return transceiver;
   }
 
   restartIce() {
@@ -63,39 +137,69 @@ export class FakeConnection extends EventTarget {
   }
 
   async setLocalDescription() {
+    this.#isBusy = true;
     await null;
+    this.#isBusy = false;
     this.#assertOpen();
-    const type = this.signalingState === 'have-remote-offer' ? 'answer' : 'offer';
-    this.localDescription = { type, sdp: `${this.#fingerprint} ice-${this.#ice}` };
-    this.signalingState = type === 'answer' ? 'stable' : 'have-local-offer';
-    this.#isNeeded = type === 'answer' && this.#hasRolledBack;
-    this.#hasRolledBack = false;
+    const isAnswer = this.signalingState === 'have-remote-offer';
+    if (!isAnswer && this.signalingState !== 'stable') throw new Error('InvalidStateError: offer in an offer');
+    const sections = isAnswer ? this.#answered() : this.#offered();
+    const sdp = JSON.stringify({ fingerprint: this.#fingerprint, ice: this.#ice, sections });
+    this.localDescription = { type: isAnswer ? 'answer' : 'offer', sdp };
+    this.made.push(this.localDescription.type);
+    this.signalingState = isAnswer ? 'stable' : 'have-local-offer';
+    this.#isNeeded = false;
     this.#hasNegotiated = true;
     this.#gather();
-    if (type === 'answer') this.#settle();
+    if (isAnswer) this.#settle();
+  }
+
+  #offered() {
+    const next = () => this.#transceivers.filter(({ mid }) => mid !== null).length + 1;
+    for (const transceiver of this.#transceivers) transceiver.mid ??= String(next());
+    return this.#transceivers.map(({ mid, kind, direction }) => ({ mid, kind, direction }));
+  }
+
+  #answered() {
+    const { sections } = JSON.parse(this.remoteDescription.sdp);
+    return sections.map(({ mid, kind, direction: theirs }) => {
+      const transceiver = this.#transceivers.find((one) => one.mid === mid);
+      const direction = common(theirs, transceiver.direction);
+      transceiver.currentDirection = direction;
+      return { mid, kind, direction };
+    });
   }
 
   async setRemoteDescription(description) {
     await null;
     this.#assertOpen();
     const isAnswer = description.type === 'answer';
-    const hasOffered = this.signalingState === 'have-local-offer';
-    if (isAnswer && !hasOffered) throw new Error('InvalidStateError');
-    const [fingerprint] = description.sdp.split(' ');
-    const known = this.remoteDescription?.sdp.split(' ')[0] ?? fingerprint;
-    if (known !== fingerprint) throw new Error('another fingerprint on the same connection');
-    // A crossing offer is rolled back and made again later.
-    if (!isAnswer && hasOffered) this.#hasRolledBack = true;
+    const expected = isAnswer ? 'have-local-offer' : 'stable';
+    if (this.signalingState !== expected) throw new Error(`InvalidStateError: ${description.type} in ${this.signalingState}`);
+    const { fingerprint, sections } = JSON.parse(description.sdp);
+    const known = this.remoteDescription && JSON.parse(this.remoteDescription.sdp).fingerprint;
+    if (known && known !== fingerprint) throw new Error('another fingerprint on the same connection');
     this.remoteDescription = description;
+    for (const section of sections) this.#take(section, isAnswer);
     this.signalingState = isAnswer ? 'stable' : 'have-remote-offer';
     if (isAnswer) this.#settle();
+  }
+
+  #take({ mid, kind, direction }, isAnswer) {
+    let transceiver = this.#transceivers.find((one) => one.mid === mid);
+    if (!transceiver) {
+      transceiver = new FakeTransceiver(kind, null, 'recvonly', () => this.#need());
+      transceiver.mid = mid;
+      this.#transceivers.push(transceiver);
+    }
+    if (isAnswer) transceiver.currentDirection = common(direction, 'sendrecv');
   }
 
   async addIceCandidate(candidate) {
     await null;
     this.#assertOpen();
-    const fits = this.remoteDescription?.sdp.startsWith(candidate.candidate.split(' ').at(-1));
-    if (!fits) throw new Error('no description fits the candidate');
+    const { fingerprint } = JSON.parse(this.remoteDescription.sdp);
+    if (!candidate.candidate.endsWith(fingerprint)) throw new Error('no description fits the candidate');
     this.candidates.push(candidate);
   }
 
@@ -111,15 +215,25 @@ export class FakeConnection extends EventTarget {
     this.onconnectionstatechange?.();
   }
 
+  /** The other side closes the channels with its connection. */
+  loseChannels() {
+    for (const channel of this.channels) {
+      channel.readyState = 'closed';
+      channel.onclose?.();
+    }
+  }
+
   /** Reports candidates some time after the description is set. */
   async #gather() {
     for (let turn = 0; turn < 5; turn += 1) await null;
+    // A closed connection fires no events.
+    if (this.signalingState === 'closed') return;
     this.onicecandidate?.({ candidate: { candidate: `candidate of ${this.#fingerprint}` } });
     this.onicecandidate?.({ candidate: null });
   }
 
   #settle() {
-    this.becomes('connected');
+    if (this.connectionState !== 'connected') this.becomes('connected');
     const opening = this.channels.filter(({ readyState }) => readyState === 'connecting');
     for (const channel of opening) {
       channel.readyState = 'open';
@@ -131,7 +245,7 @@ export class FakeConnection extends EventTarget {
   #need() {
     this.#isNeeded = true;
     queueMicrotask(() => {
-      if (this.#isNeeded && this.signalingState === 'stable') this.onnegotiationneeded?.();
+      if (this.#isNeeded && !this.#isBusy && this.signalingState === 'stable') this.onnegotiationneeded?.();
     });
   }
 
@@ -142,5 +256,5 @@ export class FakeConnection extends EventTarget {
 
 /** Resolves once all pending microtasks have run. */
 export async function settled() {
-  for (let turn = 0; turn < 200; turn += 1) await null;
+  for (let turn = 0; turn < 400; turn += 1) await null;
 }

@@ -1,0 +1,343 @@
+import { MeshError } from './core/mesh_error.js';
+import { assertJson } from './core/outgoing.js';
+import { emit, Emitter } from './emitter.js';
+import { PeerConnection } from './peer.js';
+import { Room } from './room.js';
+
+/** Maximum members with a direct connection, unless given. */
+const MAX_PEERS = 8;
+/**
+ * Maximum signals kept of senders that are not members yet; the oldest are dropped, and requested
+ * again. Signals can overtake the news of a member.
+ */
+const MAX_EARLY = 256;
+/** First wait after a refused signal, in milliseconds; doubled up to the last. */
+const FIRST_RETRY = 2_000;
+const LAST_RETRY = 30_000;
+/** Codes of signals that would be refused again. */
+const NO_RETRY = ['too_large', 'forbidden', 'bad_message'];
+/** Maximum bytes in the buffer of a channel that takes another message. */
+const MAX_BUFFERED = 1_048_576;
+/** Both sides create the channel, so neither waits for the other's. */
+const CHANNEL = { negotiated: true, id: 0 };
+
+/**
+ * Direct connections to the members of a room, for up to about eight members: each sends its tracks
+ * and messages to all others. CALL.md has the messages of a call.
+ *
+ * @template [Data=any] data that members show
+ * @template [Message=any] messages by data channels
+ * @extends {Emitter<import('./types.js').CallEvents<Message>>}
+ */
+export class Call extends Emitter {
+  #room;
+  #options;
+  /** Own tracks. */
+  #tracksByLabel = new Map();
+  #memberById = new Map();
+  /** `[from, message]` of senders that are not members yet. */
+  #early = [];
+  /** @type {readonly import('./types.js').Peer<Data>[] | null} null: to be made */
+  #peers = null;
+  #isShown = true;
+  /** End the listeners. */
+  #removers;
+
+  /**
+   * Connects to the members of the room, now or once the client joins.
+   *
+   * @param {Room<Data, any>} room
+   * @param {import('./types.js').CallOptions} [options]
+   */
+  constructor(room, options = {}) {
+    super();
+    if (!(room instanceof Room)) throw new TypeError('room: must be of client.room(name)');
+    if (!(options.RTCPeerConnection ?? globalThis.RTCPeerConnection)) {
+      throw new TypeError('RTCPeerConnection: this platform has none, pass a class');
+    }
+    this.#room = room;
+    this.#options = { maxPeers: MAX_PEERS, iceServers: () => room.client.iceServers, ...options };
+    if (options.stream) this.publish(options.stream);
+    this.#removers = [
+      /** @type {any} */ (room).on('~call', ({ from, data }) => this.#receive(from, data)),
+      room.on('leave', ({ member: { id }, reason }) => reason !== 'expired' && this.#drop(id)),
+      room.on('change', () => this.#follow()),
+      room.client.on('connected', () => this.#restartFailed()),
+      onPage('pagehide', () => this.#show(false)),
+      onPage('pageshow', () => this.#show(true)),
+    ];
+    this.#follow();
+  }
+
+  /**
+   * The other members, oldest first: the same frozen array until a change. A member whose seat
+   * expired stays while its connection lasts.
+   *
+   * @returns {readonly import('./types.js').Peer<Data>[]}
+   */
+  get peers() {
+    this.#peers ??= Object.freeze([...this.#memberById.values()].map(toPeer));
+    return this.#peers;
+  }
+
+  /**
+   * Sends the stream's present tracks to the others, in place of the label's former ones. A later
+   * change of the stream needs another call.
+   *
+   * @param {MediaStream} stream
+   * @param {string} [label] name of the stream at the others: `main`, unless given
+   */
+  publish(stream, label = 'main') {
+    this.#setTracks(stream.getTracks(), label);
+  }
+
+  /** Ends a label. @param {string} [label] */
+  unpublish(label = 'main') {
+    this.#setTracks([], label);
+  }
+
+  /**
+   * Sends any JSON to the members with an open data channel, or to one.
+   *
+   * @param {Message} data
+   * @param {{to?: string}} [options] `to`: id of the one member
+   * @returns {string[]} ids of the members whose channel took it. A full channel is a `failure`
+   * @throws {TypeError} if `data` has no JSON form
+   */
+  send(data, { to } = {}) {
+    assertJson(data);
+    const text = JSON.stringify(data);
+    const members = to === undefined ? [...this.#memberById.values()] : [this.#memberById.get(to)];
+    const open = members.filter((member) => member?.channel?.readyState === 'open');
+    return open.filter((member) => this.#sendTo(member, text)).map(({ id }) => id);
+  }
+
+  /**
+   * Returns the round trip time to a member, in milliseconds; null while unknown.
+   *
+   * @param {string} id
+   * @returns {Promise<number | null>}
+   */
+  async roundTripMs(id) {
+    return (await this.#memberById.get(id)?.peer?.roundTripMs()) ?? null;
+  }
+
+  /** Makes a new connection to a member. @param {string} id */
+  reconnect(id) {
+    const member = this.#memberById.get(id);
+    if (member) Object.assign(member, FRESH).peer?.startOver();
+  }
+
+  /** Ends all connections for good. The client stays in the room. */
+  close() {
+    for (const remove of this.#removers) remove();
+    this.#end();
+  }
+
+  #setTracks(tracks, label) {
+    if (tracks.length > 0) this.#tracksByLabel.set(label, tracks);
+    else this.#tracksByLabel.delete(label);
+    for (const { peer } of this.#memberById.values()) peer?.publish(tracks, label);
+  }
+
+  #sendTo({ id, channel }, text) {
+    try {
+      if (channel.bufferedAmount > MAX_BUFFERED) throw new Error('over 1 MiB waits in the data channel');
+      channel.send(text);
+      return true;
+    } catch (/** @type {any} */ cause) {
+      emit(this, 'failure', { id, error: new MeshError('channel_full', { message: cause.message, cause }) });
+      return false;
+    }
+  }
+
+  /** Takes the members of the room. */
+  #follow() {
+    if (this.#room.state === 'out') return this.#end();
+    for (const member of this.#memberById.values()) member.hasExpired = true;
+    for (const { id, data } of this.#room.members) {
+      const member = this.#memberById.get(id) ?? { id, ...ALONE, ...FRESH };
+      this.#memberById.set(id, Object.assign(member, { data, hasExpired: false }));
+    }
+    for (const member of [...this.#memberById.values()]) this.#dropIfOver(member);
+    this.#connectNext();
+    this.#changed();
+  }
+
+  /** Connects to members without a connection while there are places. */
+  #connectNext() {
+    const members = [...this.#memberById.values()];
+    let places = this.#isShown ? this.#options.maxPeers - members.filter(({ peer }) => peer).length : 0;
+    for (const member of members) {
+      if (!member.peer && places-- > 0) this.#connect(member);
+    }
+  }
+
+  #connect(member) {
+    const { iceServers } = this.#options;
+    const peer = new PeerConnection({
+      ...this.#options,
+      offers: this.#room.client.clientId > member.id,
+      tracks: this.#tracksByLabel,
+      configuration: () => ({ iceServers: iceServers(), bundlePolicy: 'max-bundle' }),
+      send: (message) => this.#send(member, message),
+      setUp: (connection) => this.#setUp(member, connection),
+    });
+    member.peer = peer;
+    peer.on('change', () => {
+      this.#dropIfOver(member);
+      this.#changed();
+    });
+    peer.on('failure', (failure) => emit(this, 'failure', { id: member.id, ...failure }));
+    for (const [from, message] of this.#early) if (from === member.id) peer.receive(message);
+    this.#early = this.#early.filter(([from]) => from !== member.id);
+  }
+
+  #setUp(member, connection) {
+    const channel = connection.createDataChannel('messages', CHANNEL);
+    member.channel = channel;
+    channel.onopen = () => {
+      Object.assign(member, FRESH);
+      this.#changed();
+      emit(this, 'open', { id: member.id });
+    };
+    channel.onclose = () => {
+      if (member.channel !== channel) return;
+      member.isGone = true;
+      this.#dropIfOver(member);
+      this.#changed();
+    };
+    channel.onmessage = ({ data }) => {
+      const message = fromJson(data);
+      if (message !== undefined) emit(this, 'message', { from: member.id, data: message });
+    };
+  }
+
+  async #send(member, message) {
+    if (member.isRefused) return;
+    const { client, name } = this.#room;
+    try {
+      await client.signal(member.id, { '~call': name, ...message });
+    } catch (/** @type {any} */ error) {
+      const isOver = error.code === 'closed' || this.#memberById.get(member.id) !== member;
+      if (!isOver && member.peer) this.#refused(member, message, error);
+    }
+  }
+
+  #refused(member, { description, wanted }, error) {
+    if (NO_RETRY.includes(error.code)) {
+      member.isRefused = true;
+      if (member.reported !== error.code) emit(this, 'failure', { id: member.id, error });
+      member.reported = error.code;
+      return;
+    }
+    // A connected pair needs no further candidates.
+    if (!description && !wanted && isConnected(member)) return;
+    const { peer, retryMs } = member;
+    member.refusedOn = peer.connection;
+    if (member.timer !== undefined) return;
+    member.retryMs = Math.min(2 * retryMs, LAST_RETRY);
+    member.timer = setTimeout(() => {
+      member.timer = undefined;
+      if (member.refusedOn !== peer.connection) return;
+      if (isConnected(member)) peer.repeat();
+      else peer.startOver();
+    }, error.retryAfterMs ?? retryMs);
+  }
+
+  #receive(from, message) {
+    const member = this.#memberById.get(from);
+    if (member) {
+      member.isRefused = false;
+      member.peer?.receive(message);
+    } else {
+      this.#early = [...this.#early, [from, message]].slice(-MAX_EARLY);
+    }
+  }
+
+  /** A member whose seat expired stays while its connection lasts. */
+  #dropIfOver(member) {
+    if (member.hasExpired && !isConnected(member)) this.#drop(member.id);
+  }
+
+  #drop(id) {
+    const member = this.#memberById.get(id);
+    this.#memberById.delete(id);
+    if (!member) return;
+    disconnect(member);
+    this.#connectNext();
+  }
+
+  /** The page is shown, or left: for good or into the browser's cache, where connections freeze. */
+  #show(isShown) {
+    this.#isShown = isShown;
+    if (!isShown) this.#disconnect();
+    this.#connectNext();
+    this.#changed();
+  }
+
+  #disconnect() {
+    for (const member of this.#memberById.values()) disconnect(member);
+  }
+
+  /** Restarts failed connections after the client has reconnected. */
+  #restartFailed() {
+    for (const { peer } of this.#memberById.values()) if (peer?.connectionState === 'failed') peer.restart();
+  }
+
+  #end() {
+    this.#disconnect();
+    this.#memberById.clear();
+    this.#early = [];
+    this.#changed();
+  }
+
+  #changed() {
+    this.#peers = null;
+    emit(this, 'change');
+  }
+}
+
+/** A member without a connection. */
+const ALONE = { peer: null, channel: null, timer: undefined };
+/** What is known of refused signals: nothing. */
+const FRESH = { isRefused: false, isGone: false, reported: undefined, retryMs: FIRST_RETRY };
+
+function disconnect(member) {
+  clearTimeout(member.timer);
+  member.peer?.close();
+  Object.assign(member, ALONE);
+}
+
+const isConnected = ({ peer, isGone }) => peer?.connectionState === 'connected' && !isGone;
+
+/** @returns {import('./types.js').Peer} */
+function toPeer({ id, data, peer, channel, isGone }) {
+  const state = peer?.connectionState ?? 'none';
+  const streams = peer?.streams ?? {};
+  return Object.freeze({
+    id,
+    data,
+    state,
+    channelState: channel?.readyState ?? 'none',
+    stream: streams.main ?? null,
+    streams,
+    isAway: isGone || state === 'disconnected' || state === 'failed',
+    connection: peer?.connection ?? null,
+  });
+}
+
+/** Listens to the page, where there is one. Returns a function that ends this. */
+function onPage(type, listener) {
+  globalThis.addEventListener?.(type, listener);
+  return () => globalThis.removeEventListener?.(type, listener);
+}
+
+/** Returns undefined for a text that is no JSON. */
+function fromJson(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,163 @@
+/** Messages kept while a step is performed; further ones are dropped. */
+const MAX_INBOX = 512;
+
+/**
+ * One side of the negotiation of a direct connection (CALL.md): who offers when, names of
+ * connections, and new connections. It uses neither WebRTC nor a clock.
+ *
+ * The shell performs one step of `next` at a time. Steps but `open`, `send` and `grow` end with
+ * `done`:
+ *
+ * | step | meaning |
+ * |---|---|
+ * | `{open}` | replace the connection |
+ * | `{send}` | send this message to the other side |
+ * | `{grow}` | have as many sections as the other side wants, and restart ICE if it wants this |
+ * | `{offer}`, `{repeat}` | make an offer; take the present description. The result has it |
+ * | `{apply, labels}` | set this remote description. An offer is answered: the result is the answer |
+ * | `{candidate}` | add this candidate |
+ * | `{want}` | the result is `{wanted}`: what this side needs of an offer |
+ */
+export class Negotiation {
+  /** Name of the own connection; null before `begin` and after `end`. */
+  own = null;
+  /** Last known name of the other side's connection; null until a message has it. */
+  theirs = null;
+  #offers;
+  #newName;
+  /** Whether the connection has a description of the other side. */
+  #hasRemote = false;
+  /** Whether an offer waits for its answer; for the other side: a wish for an offer. */
+  #isPending = false;
+  #isNeeded = false;
+  /** Connection of the other side that a `reset` was sent to last. */
+  #resetFor = null;
+  #inbox = [];
+  #steps = [];
+
+  /**
+   * @param {boolean} offers whether this side makes all offers; true on exactly one side
+   * @param {() => string} newName returns a new name for each connection
+   */
+  constructor(offers, newName) {
+    this.#offers = offers;
+    this.#newName = newName;
+  }
+
+  /** Starts a new connection. Steps of the former one are void. */
+  begin(theirs = null) {
+    this.own = this.#newName();
+    this.theirs = theirs;
+    this.#hasRemote = this.#isPending = false;
+    this.#isNeeded = true;
+    this.#steps = [{ open: true }];
+  }
+
+  /** Ends the negotiation for good. */
+  end() {
+    this.own = null;
+    this.#steps = [];
+    this.#inbox = [];
+  }
+
+  /** Keeps a message of the other side, which is handled in order. */
+  receive(message) {
+    const isValid = typeof message?.of === 'string' && this.own !== null;
+    if (isValid && this.#inbox.length < MAX_INBOX) this.#inbox.push(message);
+  }
+
+  /** The connection has found a candidate. */
+  found(candidate) {
+    this.#say({ candidate });
+  }
+
+  /** The connection needs another negotiation. */
+  needed() {
+    this.#isNeeded = true;
+  }
+
+  /** The latest description or wish may be lost: sends them again. */
+  repeat() {
+    if (this.#hasRemote || this.#offers) this.#steps.push({ repeat: true });
+    if (!this.#offers) {
+      this.#isPending = false;
+      this.#isNeeded = true;
+    }
+  }
+
+  /** Returns the next step, or null. */
+  next() {
+    for (;;) {
+      if (this.own === null) return null;
+      if (this.#steps.length > 0) return this.#steps.shift();
+      if (this.#inbox.length > 0) {
+        this.#handle(this.#inbox.shift());
+      } else if (this.#isNeeded && !this.#isPending) {
+        this.#isNeeded = false;
+        this.#isPending = true;
+        return this.#offers ? { offer: true } : { want: true };
+      } else {
+        return null;
+      }
+    }
+  }
+
+  /** A step has ended: with what to send, with nothing (undefined), or in an error (null). */
+  done({ offer, apply }, result) {
+    if (offer && result === null) this.#isPending = false;
+    if (apply && result !== null) {
+      this.#hasRemote = true;
+      this.#isPending = false;
+      // The answer has all changes so far.
+      if (!this.#offers) this.#isNeeded = false;
+    }
+    // Candidates of a description follow it.
+    if (result) this.#steps.unshift({ send: { of: this.own, to: this.theirs, ...result } });
+  }
+
+  #handle({ of, to, description, labels, candidate, wanted, offered, reset }) {
+    const isNew = of !== this.theirs;
+    if (to !== null && to !== this.own) {
+      // A reset for an earlier connection needs none: the present one has begun since.
+      if (!isNew || reset || of === this.#resetFor) return;
+      this.#resetFor = of;
+      this.#say({ reset: true }, of);
+      return;
+    }
+    if (reset) {
+      // Both sides may have sent one. Only the side without offers follows it then.
+      const hasCrossed = this.#offers && of === this.#resetFor;
+      if (!hasCrossed && (isNew || !this.#hasRemote)) this.begin(of);
+      return;
+    }
+    if (isNew && this.#hasRemote) this.begin(of);
+    this.theirs = of;
+    if (description) this.#handleDescription(description, labels);
+    if (candidate && this.#hasRemote) this.#steps.push({ candidate });
+    if (wanted && this.#offers) this.#handleWanted(to, wanted);
+    if (offered && !this.#offers && !this.#hasRemote) this.repeat();
+  }
+
+  #handleDescription(description, labels) {
+    const isOffer = description.type === 'offer';
+    if (isOffer === this.#offers) return;
+    if (isOffer || this.#isPending) this.#steps.push({ apply: description, labels });
+    // A repeated offer was answered twice: the second answer may have further changes.
+    else this.#isNeeded = true;
+  }
+
+  /**
+   * An earlier first offer may still reach the other side, or has reached an earlier page: a
+   * question, which comes after that offer, makes it certain.
+   */
+  #handleWanted(to, wanted) {
+    this.#steps.push({ grow: wanted });
+    if (!this.#isPending) this.#isNeeded = true;
+    else if (!this.#hasRemote && to === null) this.#say({ offered: true });
+    else if (!this.#hasRemote) this.repeat();
+  }
+
+  #say(message, to = this.theirs) {
+    this.#steps.push({ send: { of: this.own, to, ...message } });
+  }
+}

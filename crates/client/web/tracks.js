@@ -1,0 +1,132 @@
+/** Tracks by label over the transceivers of a connection, as CALL.md has them. */
+
+const KINDS = ['audio', 'video'];
+/** Maximum transceivers of a kind that the other side can have added. */
+const MAX_WANTED = 32;
+
+/**
+ * The own tracks on one connection. A transceiver keeps its label while it sends nothing. A track
+ * replaces another one of its label and kind without a negotiation.
+ */
+export class SentTracks {
+  #connection;
+  /** The track is the one asked for, or null: `sender.track` changes late. */
+  #useByTransceiver = new Map();
+  /** Number of transceivers that all tracks need, by kind. Absent: no more than there are. */
+  wanted = {};
+
+  constructor(connection) {
+    this.#connection = connection;
+  }
+
+  /** Adds transceivers until there are as many as the other side wants. */
+  grow(wanted) {
+    for (const kind of KINDS) {
+      const count = Math.min(wanted[kind] ?? 0, MAX_WANTED);
+      for (let has = this.#ofKind(kind).length; has < count; has += 1) {
+        this.#connection.addTransceiver(kind, { direction: 'recvonly' });
+      }
+    }
+  }
+
+  /** Label by `mid` of the transceivers that send. */
+  get labels() {
+    const used = [...this.#useByTransceiver].filter(([{ mid }, { track }]) => mid !== null && track);
+    return Object.fromEntries(used.map(([{ mid }, { label }]) => [mid, label]));
+  }
+
+  /**
+   * Sends these tracks and no others. Without `mayAdd` it adds no transceiver but counts them as
+   * `wanted`.
+   *
+   * @param {Map<string, MediaStreamTrack[]>} tracksByLabel
+   * @param {boolean} mayAdd
+   * @param {(error: Error, label: string) => void} failed a track of the label is not sent
+   */
+  set(tracksByLabel, mayAdd, failed) {
+    this.wanted = {};
+    const isWanted = ({ label, track }) => tracksByLabel.get(label)?.includes(track);
+    const replace = (transceiver, label, track) => {
+      this.#useByTransceiver.set(transceiver, { label, track });
+      const direction = track === null ? 'recvonly' : 'sendrecv';
+      if (transceiver.direction !== direction) transceiver.direction = direction;
+      transceiver.sender.replaceTrack(track).catch((error) => failed(error, label));
+    };
+    for (const [label, tracks] of tracksByLabel) {
+      const sent = [...this.#useByTransceiver.values()].filter((use) => use.label === label);
+      for (const track of tracks.filter((track) => !sent.some((use) => use.track === track))) {
+        const spare = this.#spareFor(label, track.kind, isWanted);
+        if (spare) replace(spare, label, track);
+        else if (mayAdd) this.#add(label, track);
+        else this.wanted[track.kind] = (this.wanted[track.kind] ?? this.#ofKind(track.kind).length) + 1;
+      }
+    }
+    for (const [transceiver, use] of this.#useByTransceiver) {
+      if (use.track && !isWanted(use)) replace(transceiver, use.label, null);
+    }
+  }
+
+  #add(label, track) {
+    const transceiver = this.#connection.addTransceiver(track, { direction: 'sendrecv' });
+    this.#useByTransceiver.set(transceiver, { label, track });
+  }
+
+  #ofKind(kind) {
+    const usable = ({ direction, receiver }) => receiver.track.kind === kind && direction !== 'stopped';
+    return this.#connection.getTransceivers().filter(usable);
+  }
+
+  /** Returns a transceiver of the label without a wanted track, or one without a label. */
+  #spareFor(label, kind, isWanted) {
+    const usable = this.#ofKind(kind);
+    const isOwn = (transceiver) => {
+      const use = this.#useByTransceiver.get(transceiver);
+      return use?.label === label && !isWanted(use);
+    };
+    return usable.find(isOwn) ?? usable.find((transceiver) => this.#isFree(transceiver));
+  }
+
+  /**
+   * Whether the transceiver was made for tracks of the other side, or its former label has ended
+   * there too: until then, another track would show in the stream of that label.
+   */
+  #isFree(transceiver) {
+    const { direction, currentDirection, sender } = transceiver;
+    const use = this.#useByTransceiver.get(transceiver);
+    if (use === undefined) return direction === 'recvonly' && sender.track === null;
+    return use.track === null && (currentDirection === 'recvonly' || currentDirection === 'inactive');
+  }
+}
+
+/** The other side's tracks: one stream per label, which stays until the label ends. */
+export class ReceivedStreams {
+  /** Streams by label; another object after each change. */
+  byLabel = Object.freeze({});
+  #newStream;
+  #streamByLabel = new Map();
+
+  /** @param {() => MediaStream} newStream */
+  constructor(newStream) {
+    this.#newStream = newStream;
+  }
+
+  /** Takes the labels of a description, which the connection has. */
+  set(connection, labels) {
+    const tracksByLabel = new Map();
+    for (const { mid, receiver } of connection.getTransceivers()) {
+      const label = labels?.[mid];
+      if (typeof label === 'string') tracksByLabel.set(label, [...(tracksByLabel.get(label) ?? []), receiver.track]);
+    }
+    const streams = [...tracksByLabel].map(([label, tracks]) => [label, this.#fill(label, tracks)]);
+    this.#streamByLabel = new Map(streams);
+    this.byLabel = Object.freeze(Object.fromEntries(streams));
+  }
+
+  #fill(label, tracks) {
+    const stream = this.#streamByLabel.get(label) ?? this.#newStream();
+    const present = stream.getTracks();
+    for (const track of present) if (!tracks.includes(track)) stream.removeTrack(track);
+    for (const track of tracks) if (!present.includes(track)) stream.addTrack(track);
+    return stream;
+  }
+}
