@@ -2,35 +2,31 @@
 
 import { createInterface } from 'node:readline';
 // In a project of yours: from 'signaling-mesh'.
-import { Client } from '../crates/client/web/client.js';
+import { Client } from '../crates/client/web/index.js';
 
-const [name, room = 'lobby', url = 'ws://127.0.0.1:8080/v1/connect'] = process.argv.slice(2);
+const [name, roomName = 'lobby', url = 'ws://127.0.0.1:8080'] = process.argv.slice(2);
 if (!name) throw new Error('usage: node room.mjs NAME [ROOM] [URL]');
-const client = new Client({ urls: [url], clientId: name });
+const client = new Client(url, { clientId: name });
+const room = client.room(roomName);
 const show = (text) => console.log(`-- ${text}`);
 
-client.addEventListener('state', ({ detail }) => show(detail.state));
-client.addEventListener('joined', ({ detail }) => {
-  show(`in ${room}: ${detail.members.map((member) => member.client_id).join(', ')}`);
+client.on('state', ({ state }) => show(state));
+room.on('state', ({ state }) => {
+  if (state === 'waiting') show(`${roomName} is full, ${room.queuePlace.ahead} are ahead`);
 });
-client.addEventListener('waiting', ({ detail }) => {
-  show(`${room} is full, ${detail.ahead} of ${detail.queue_length} are ahead`);
-});
-client.addEventListener('members_changed', ({ detail }) => {
-  for (const { client_id } of detail.joined) show(`${client_id} joined`);
-  for (const { client_id, reason } of detail.left) show(`${client_id} left (${reason})`);
-});
-client.addEventListener('broadcast', ({ detail }) => console.log(`${detail.from}: ${detail.data}`));
+room.on('leave', ({ member, reason }) => show(`${member.id} left (${reason})`));
+room.on('broadcast', ({ from, data }) => console.log(`${from}: ${data}`));
 
-client.connect();
-await client.join(room);
+await client.connect();
+await room.join();
+show(`in ${roomName}: ${[...room.members.map(({ id }) => id), name].join(', ')}`);
+room.on('join', ({ id }) => show(`${id} joined`));
 for await (const line of createInterface({ input: process.stdin })) {
   try {
-    const { members } = await client.broadcast(room, line);
-    show(`sent to ${members}`);
+    show(`sent to ${await room.broadcast(line)}`);
   } catch (error) {
     show(`not sent: ${error.message}`);
   }
 }
-await client.leave(room);
-client.close();
+await room.leave();
+await client.close();

@@ -46,7 +46,7 @@ pub use load::{mesh_load, mesh_load_alone};
 pub use mesh::{TestMesh, admin_token, binaries, with_buttons};
 pub use metrics::{becomes, metric, until};
 pub use mint::{Signer, claims, claims_with};
-pub use optional::program;
+pub use optional::{missing, program};
 pub use paced_senders::PacedSenders;
 pub use peer::{Peer, exchange, talk};
 pub use raw_socket::RawSocket;
