@@ -19,7 +19,7 @@ use crate::until_some;
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-const FLAGS: [&str; 13] = [
+const FLAGS: [&str; 15] = [
     "--headless",
     // CI runs as root.
     "--no-sandbox",
@@ -34,6 +34,9 @@ const FLAGS: [&str; 13] = [
     // Peers connect on a machine without network and multicast.
     "--allow-loopback-in-peer-connection",
     "--disable-features=WebRtcHideLocalIpsWithMdns",
+    // Camera and microphone without devices and questions.
+    "--use-fake-device-for-media-stream",
+    "--use-fake-ui-for-media-stream",
     "--window-size=800,800",
     "--remote-debugging-port=0",
 ];

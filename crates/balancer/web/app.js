@@ -1,11 +1,9 @@
 /** The demo page: connects the SDK to the document. */
 
-import { Client } from '/client.js';
-import { Room } from '/room.js';
+import { Call, Client } from '/signaling-mesh.mjs';
 import { Camera } from './camera.js';
 import { explainError, explainQueuePlace, explainState } from './explain.js';
-import { newClientId, randomName, tabClientId } from './identity.js';
-import { roomLink, roomOf, storeName, storedName } from './identity.js';
+import { newClientId, storeName, storedName, tabClientId, tabRoom } from './identity.js';
 import { MeshControl, showNodes } from './mesh.js';
 import { showTiles } from './tiles.js';
 import * as view from './view.js';
@@ -15,138 +13,121 @@ const ID_IN_USE = 4409;
 const MAX_NEW_IDS = 3;
 /** Interval of round trip measurements, in milliseconds. */
 const ROUND_TRIP_MS = 2_000;
-
-const URL_OF_MESH = `${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/v1/connect`;
+/** Interval at which the client's node is read, in milliseconds. */
+const NODE_MS = 250;
 
 const { clientId, chosen } = tabClientId(new URLSearchParams(location.search));
-const nodeById = new Map();
+const roomName = tabRoom();
 const roundTripById = new Map();
-let client;
-let room = null;
-let camera = null;
-/** Name that the user entered; empty for none. */
+/** Node of each client, as its owner reports it. */
+const nodeById = new Map();
 let name = storedName();
+const camera = new Camera(name || clientId);
+let client, room, call;
 let newIds = 0;
 let wasConnected = false;
-/** Whether the user was in the room or its waiting queue. */
-let wasInside = false;
+/** Why the client is not in the room; empty: it enters or is in. */
+let outside = '';
 let isDrawPending = false;
 
 const control = new MeshControl(() => client?.state === 'connected');
 
 function start(id) {
-  client = new Client({ urls: [URL_OF_MESH], clientId: id });
-  client.addEventListener('state', ({ detail }) => {
-    const mayChangeId = !chosen && !wasConnected && newIds < MAX_NEW_IDS;
-    if (detail.code === ID_IN_USE && mayChangeId) return startAgain();
-    if (detail.state === 'connected') {
-      wasConnected = true;
-      setNode(client.clientId, client.node);
-    }
-    view.showSignaling(detail.state, explainState(detail, wasConnected));
-    draw();
-  });
-  client.addEventListener('moved', ({ detail }) => setNode(client.clientId, detail.node));
+  client = new Client(location.origin, { clientId: id });
+  room = client.room(roomName);
+  call = new Call(room, { stream: camera.stream });
+  // An id in use ends this client, but not what the page shows of the next one.
+  const own = client;
+  const ifCurrent = (handle) => (event) => own === client && handle(event);
+  client.on('state', ifCurrent(stateChanged));
+  room.on('join', ifCurrent(({ id: other, data }) => setNode(other, data?.node)));
+  room.on('update', ifCurrent(({ id: other, data }) => setNode(other, data?.node)));
+  room.on('state', ifCurrent(roomChanged));
+  room.on('change', ifCurrent(draw));
+  call.on('change', ifCurrent(draw));
+  call.on('message', ifCurrent(({ from, data }) => {
+    if (typeof data?.text === 'string') view.addMessage('peer', nameOf(from), data.text);
+  }));
+  // The others see the client's node from the start.
+  client.once('connected', ifCurrent(enter));
   client.connect();
 }
 
-function startAgain() {
-  newIds += 1;
-  const pending = room?.name;
-  discardRoom();
-  start(newClientId());
-  if (pending) enter(pending, name);
+function stateChanged(change) {
+  const mayChangeId = !chosen && !wasConnected && newIds < MAX_NEW_IDS;
+  if (change.reason?.closeCode === ID_IN_USE && mayChangeId) {
+    newIds += 1;
+    return start(newClientId());
+  }
+  wasConnected ||= change.state === 'connected';
+  view.showSignaling(change.state, explainState(change, wasConnected));
+  readNode();
+  draw();
 }
 
-async function enter(roomName, ownName) {
-  // The user can submit the form again before it is hidden.
-  if (room) return;
-  name = ownName;
-  storeName(name);
-  camera = new Camera(name || client.clientId);
-  const entered = new Room(client, roomName, { data: { name, node: client.node }, stream: camera.stream });
-  room = entered;
-  wasInside = false;
-  history.replaceState(null, '', `${location.search}#${encodeURIComponent(roomName)}`);
-  entered.addEventListener('change', () => {
-    if (entered === room) roomChanged();
-  });
-  entered.addEventListener('open', ({ detail }) => {
-    entered.send({ kind: 'node', node: client.node }, detail.id);
-  });
-  entered.addEventListener('message', ({ detail }) => handleMessage(detail.from, detail.data));
-  view.setText('lobby-notice', '');
+function roomChanged({ state, reason }) {
+  if (state === 'out') view.clearMessages();
+  if (state === 'out' && outside === '') outside = `You are no longer in the room${reason ? ` (${reason})` : ''}.`;
+}
+
+async function enter() {
+  const own = client;
+  outside = '';
+  draw();
   try {
-    await entered.join();
+    await room.join({ data: ownData() });
   } catch (error) {
-    if (entered === room && error.code !== 'closed') returnToLobby(explainError(error));
-  }
-}
-
-function roomChanged() {
-  // `join` rejects if the room could not be entered.
-  if (room.state === 'out' && wasInside) return returnToLobby('You are no longer in the room.');
-  wasInside ||= room.state === 'in' || room.state === 'waiting';
-  for (const { id, data } of room.members) {
-    if (!nodeById.has(id) && typeof data?.node === 'string') nodeById.set(id, data.node);
+    if (own === client && room.state === 'out') outside ||= explainError(error);
   }
   draw();
-}
-
-function returnToLobby(why) {
-  discardRoom();
-  view.setText('lobby-notice', why);
-  draw();
-}
-
-function discardRoom() {
-  const left = room;
-  room = null;
-  left?.leave().catch(() => {});
-  camera?.stop();
-  camera = null;
-  nodeById.clear();
-  roundTripById.clear();
-  if (client.node) nodeById.set(client.clientId, client.node);
-  view.clearMessages();
 }
 
 function leave() {
-  const { search } = location;
-  history.replaceState(null, '', search || '/');
-  returnToLobby('');
+  outside = 'You left the room.';
+  room.leave().catch(() => {});
+  draw();
 }
 
-function handleMessage(from, message) {
-  const { kind, text, node } = message ?? {};
-  if (kind === 'chat' && typeof text === 'string') view.addMessage('peer', nameOf(from), text);
-  if (kind === 'node' && (node === null || typeof node === 'string')) setNode(from, node);
+const ownData = () => ({ name, node: client.node });
+
+/** Tells the others the own name and node. */
+function tellData() {
+  if (room.state === 'member') room.update(ownData()).catch(() => {});
 }
 
-/** Sets the node that serves a client. Members report their own node to the others. */
+function rename(newName) {
+  name = newName;
+  storeName(name);
+  camera.setName(name || client.clientId);
+  tellData();
+  draw();
+}
+
+/** The client may have moved to another node. */
+function readNode() {
+  const before = nodeById.get(client.clientId);
+  setNode(client.clientId, client.node);
+  if (before !== undefined && nodeById.get(client.clientId) !== before) tellData();
+}
+
 function setNode(id, node) {
   const before = nodeById.get(id);
-  if (node === null || node === before) return;
+  if (typeof node !== 'string' || node === before) return;
   nodeById.set(id, node);
   if (before !== undefined) view.addMove(nameOf(id), before, node);
-  if (id === client.clientId) room?.send({ kind: 'node', node });
   draw();
 }
 
 function nameOf(id) {
-  const member = room?.members.find((other) => other.id === id);
-  const chosenName = id === client.clientId ? name : member?.data?.name;
+  const chosenName = id === client.clientId ? name : call.peers.find((peer) => peer.id === id)?.data?.name;
   return typeof chosenName === 'string' && chosenName !== '' ? chosenName : id;
 }
 
 async function toggle(kind) {
   view.setText('stage-notice', '');
-  const used = camera;
   try {
-    await used[kind]();
-    // The user may have left the room while the browser asked.
-    if (used === camera) room.setStream(used.stream);
-    else used.stop();
+    await camera[kind]();
+    call.publish(camera.stream);
   } catch (error) {
     const isForbidden = error.name === 'NotAllowedError';
     view.setText('stage-notice', isForbidden ? 'The browser does not allow this.' : error.message);
@@ -154,13 +135,14 @@ async function toggle(kind) {
   draw();
 }
 
-async function copy() {
-  const link = roomLink(room.name);
+async function share() {
+  const url = view.showLink();
   try {
-    await navigator.clipboard.writeText(link);
+    if (navigator.share) return await navigator.share({ url, title: document.title });
+    await navigator.clipboard.writeText(url);
     view.setText('stage-notice', 'Copied. The link leads into this room.');
-  } catch {
-    view.setText('stage-notice', `The browser does not allow copying. The link: ${link}`);
+  } catch (error) {
+    if (error.name !== 'AbortError') view.setText('stage-notice', `The link: ${url}`);
   }
 }
 
@@ -179,18 +161,19 @@ let ownStream = null;
 
 function drawNow() {
   view.showSelf(client);
-  view.showPart(partOf(room?.state ?? 'out'));
-  const others = room?.members ?? [];
-  const self = { id: client.clientId, name: nameOf(client.clientId), isSelf: true };
-  const people = [self, ...others.map(({ id }) => ({ id, name: nameOf(id), isSelf: false }))];
-  if (camera) drawCamera();
-  if (room) drawRoom(self, others);
-  drawMesh(people);
+  drawCamera();
+  view.showPart(partOf(room.state));
+  if (room.state === 'waiting') view.setText('queue-text', explainQueuePlace(room.queuePlace));
+  view.setText('outside-text', outside);
+  view.showRoom(room, call.peers.length + 1);
+  view.element('send-button').disabled = !call.peers.some(({ channelState }) => channelState === 'open');
+  showTiles(view.element('tiles'), [ownTile(), ...call.peers.map(tileOf)]);
+  drawMesh();
 }
 
-function partOf(roomState) {
-  if (roomState === 'out') return 'lobby';
-  return roomState === 'waiting' ? 'queue' : 'stage';
+function partOf(state) {
+  if (state === 'waiting') return 'queue';
+  return state === 'out' && outside !== '' ? 'outside' : 'stage';
 }
 
 function drawCamera() {
@@ -201,38 +184,36 @@ function drawCamera() {
   view.press('sound-button', camera.hasSound);
 }
 
-function drawRoom(self, others) {
-  if (room.state === 'waiting') view.setText('queue-text', explainQueuePlace(room.queuePlace));
-  view.showRoom(room, others.length + 1);
-  const isOpen = others.some(({ channelState }) => channelState === 'open');
-  view.element('send-button').disabled = !isOpen;
-  const ownTile = {
-    ...self,
-    node: client.node,
-    state: 'connected',
-    stream: ownStream,
-    roundTripMs: null,
-  };
-  const tiles = others.map(({ id, state, stream }) => ({
-    id,
-    name: nameOf(id),
-    isSelf: false,
-    node: nodeById.get(id) ?? null,
-    state,
-    stream,
-    roundTripMs: roundTripById.get(id) ?? null,
-  }));
-  showTiles(view.element('tiles'), [ownTile, ...tiles]);
-}
+const ownTile = () => ({
+  id: client.clientId,
+  name: nameOf(client.clientId),
+  isSelf: true,
+  node: client.node,
+  state: 'connected',
+  isAway: false,
+  stream: ownStream,
+  roundTripMs: null,
+});
 
-function drawMesh(people) {
-  const served = people.filter(({ id }) => nodeById.has(id));
+const tileOf = ({ id, state, isAway, stream }) => ({
+  id,
+  name: nameOf(id),
+  isSelf: false,
+  node: nodeById.get(id) ?? null,
+  state,
+  isAway,
+  stream,
+  roundTripMs: roundTripById.get(id) ?? null,
+});
+
+function drawMesh() {
+  const people = [ownTile(), ...call.peers.map(tileOf)].filter(({ id }) => nodeById.has(id));
   const listed = control.nodes ?? [];
   const isListed = (node) => listed.some(({ id }) => id === node);
-  const serving = new Set(served.map(({ id }) => nodeById.get(id)));
+  const serving = new Set(people.map(({ id }) => nodeById.get(id)));
   const unlisted = [...serving].filter((node) => !isListed(node)).sort();
-  const membersOf = (node) => served.filter(({ id }) => nodeById.get(id) === node);
   const nodes = [...listed, ...unlisted.map((id) => ({ id, state: '' }))];
+  const membersOf = (node) => people.filter(({ id }) => nodeById.get(id) === node);
   const cards = nodes.map((node) => ({ ...node, members: membersOf(node.id) }));
   showNodes(view.element('nodes'), cards, control.nodes !== null);
   view.element('mesh-empty').hidden = nodes.length > 0;
@@ -247,31 +228,28 @@ const withoutNotice = (action) => (id) => {
 };
 view.listen({
   reconnect: () => client.connect(),
-  enter,
+  enter: () => {
+    client.connect();
+    enter();
+  },
   leave,
+  rename,
   camera: () => toggle('togglePicture'),
   sound: () => toggle('toggleSound'),
-  copy,
+  share,
   sendChat: (text) => {
-    room.send({ kind: 'chat', text });
+    call.send({ text });
     view.addMessage('me', 'you', text);
   },
   addNode: withoutNotice(() => control.add()),
   drain: withoutNotice((id) => control.drain(id)),
   kill: withoutNotice((id) => control.kill(id)),
 });
+setInterval(readNode, NODE_MS);
 setInterval(async () => {
-  for (const { id } of room?.members ?? []) {
-    roundTripById.set(id, (await room?.roundTripMs(id)) ?? null);
-  }
+  for (const { id } of call.peers) roundTripById.set(id, await call.roundTripMs(id));
   draw();
 }, ROUND_TRIP_MS);
 
-start(clientId);
-const invited = roomOf(location);
-view.element('room').value = invited || randomName();
 view.element('name').value = name;
-// Enabled here: without this script a submitted form leaves the page.
-view.element('enter-button').disabled = false;
-if (invited) enter(invited, name);
-draw();
+start(clientId);

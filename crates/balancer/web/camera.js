@@ -13,6 +13,11 @@ export class Camera {
     this.#pattern = testPattern(name);
   }
 
+  /** Changes the name on the test pattern. */
+  setName(name) {
+    this.#pattern.setName(name);
+  }
+
   /** A new stream with the present tracks. A track that is turned off later ends in it. */
   get stream() {
     const picture = this.#picture ?? this.#pattern.stream;
@@ -44,11 +49,6 @@ export class Camera {
     this.#sound = await toggle(this.#sound, { audio: true });
   }
 
-  /** Stops all tracks, also of streams that were returned. The object is of no use afterwards. */
-  stop() {
-    this.#pattern.stop();
-    for (const stream of [this.#picture, this.#sound]) stopTracks(stream);
-  }
 }
 
 async function toggle(stream, constraints) {

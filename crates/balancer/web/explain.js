@@ -21,25 +21,19 @@ const CLOSES = {
   4411: 'The server has removed this client.',
 };
 
-const FAULTS = {
-  no_welcome: 'The server does not answer',
-  silent: 'The server no longer answers',
-  protocol_error: 'The server broke the protocol',
-};
-
 /** Describes an error of the SDK by its code, or another one by its own message. */
 export const explainError = (error) => ERRORS[error.code] ?? error.message;
 
 /**
  * Describes why there is no connection to the mesh; empty while it is open or opening. The first
- * argument is the detail of a client's `state` event, `wasConnected` whether there was one before.
+ * argument is a client's `state` event, `wasConnected` whether there was a connection before.
  */
-export function explainState({ state, code, fault, in_ms: wait }, wasConnected) {
-  if (state === 'closed') return CLOSES[code] ?? `The server closed the connection (${code}).`;
-  if (state !== 'waiting') return '';
-  const soon = `Trying again in ${Math.max(1, Math.round(wait / 1_000))} s.`;
-  if (wasConnected) return `Connection to the mesh lost; calls go on. ${soon}`;
-  return `${FAULTS[fault] ?? 'The server is unreachable or full'}. ${soon}`;
+export function explainState({ state, reason, retryInMs }, wasConnected) {
+  if (!reason) return '';
+  const text = CLOSES[reason.closeCode] ?? `${reason.message}.`;
+  if (state === 'disconnected') return text;
+  const soon = `Trying again in ${Math.max(1, Math.round(retryInMs / 1_000))} s.`;
+  return wasConnected ? `Connection to the mesh lost; calls go on. ${soon}` : `${text} ${soon}`;
 }
 
 /** Describes a place in the waiting queue, both numbers in clients. */

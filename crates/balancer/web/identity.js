@@ -4,6 +4,8 @@ const ID_KEY = 'signaling-client-id';
 const NAME_KEY = 'signaling-name';
 const CHARACTERS = '23456789abcdefghjkmnpqrstuvwxyz';
 
+const isName = (text) => /^(?!~)[A-Za-z0-9._~:@-]{1,128}$/.test(text ?? '');
+
 /** Returns six random letters or digits, never 0, 1, i, l or o, for a room or a client id. */
 export function randomName() {
   const bytes = crypto.getRandomValues(new Uint8Array(6));
@@ -18,15 +20,15 @@ export function newClientId() {
 }
 
 /**
- * Returns the client id of this tab: that of `?id=`, or else the stored one. Without both it
- * creates and stores one.
+ * Returns the client id of this tab: that of `?id=` if it is valid, or else the stored one.
+ * Without both it creates and stores one.
  *
  * @param {URLSearchParams} query of the page
  * @returns {{clientId: string, chosen: boolean}} `chosen`: the user set it by `?id=`
  */
 export function tabClientId(query) {
   const chosen = query.get('id');
-  if (chosen) return { clientId: chosen, chosen: true };
+  if (isName(chosen)) return { clientId: chosen, chosen: true };
   return { clientId: sessionStorage.getItem(ID_KEY) ?? newClientId(), chosen: false };
 }
 
@@ -36,11 +38,17 @@ export const storedName = () => sessionStorage.getItem(NAME_KEY) ?? '';
 export const storeName = (name) => sessionStorage.setItem(NAME_KEY, name);
 
 /**
- * Returns the room in an address: its fragment, or else `?room=`. Empty: it has none. A fragment
- * with invalid percent-encoding is kept unchanged.
+ * Returns the room in an address: `#room=NAME`, or else the whole fragment. Empty: it has none. A
+ * fragment with invalid percent-encoding is kept unchanged.
  */
-export function roomOf({ hash, search }) {
-  return decoded(hash.slice(1)) || (new URLSearchParams(search).get('room') ?? '');
+export const roomOf = ({ hash }) => decoded(hash.slice(1).replace(/^room=/, ''));
+
+/** Returns the room of this tab. An address without a valid room gets a new one. */
+export function tabRoom() {
+  const named = roomOf(location);
+  const room = isName(named) ? named : randomName();
+  history.replaceState(null, '', `${location.search}#room=${encodeURIComponent(room)}`);
+  return room;
 }
 
 function decoded(text) {
@@ -50,6 +58,3 @@ function decoded(text) {
     return text;
   }
 }
-
-/** Returns the URL that opens the demo page and enters a room. */
-export const roomLink = (room) => `${location.origin}/#${encodeURIComponent(room)}`;

@@ -101,14 +101,13 @@ function makeCard(id) {
   card.dataset.id = id;
   const head = make('div', 'head', '');
   head.append(make('span', 'name', id), make('span', 'badge', ''));
-  const row = make('div', 'row', '');
   for (const [act, label, className] of [['drain', 'Drain', ''], ['kill', 'Kill', 'danger']]) {
     const button = Object.assign(make('button', className, label), { type: 'button' });
     button.dataset.act = act;
     button.setAttribute('aria-label', `${label} ${id}`);
-    row.append(button);
+    head.append(button);
   }
-  card.append(head, make('ul', 'served', ''), row);
+  card.append(head, make('ul', 'served', ''));
   return card;
 }
 
@@ -121,8 +120,10 @@ function fillCard(card, { state, members }, hasButtons) {
   badge.hidden = state === '';
   if (isUp) badge.dataset.tone = 'good';
   else badge.dataset.tone = isDown ? 'bad' : 'busy';
-  card.querySelector('.row').hidden = !hasButtons;
-  for (const button of card.querySelectorAll('button')) button.disabled = !isUp || !hasButtons;
+  for (const button of card.querySelectorAll('button')) {
+    button.hidden = !hasButtons;
+    button.disabled = !isUp;
+  }
   const served = card.querySelector('.served');
   const key = JSON.stringify(members.map(({ id, name }) => [id, name]));
   if (served.dataset.members === key) return;

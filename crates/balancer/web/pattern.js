@@ -6,22 +6,21 @@ const FRAMES = 12;
 const BARS = ['#c8ccd4', '#d7c43a', '#3ab7c9', '#3fae5a', '#b455b0', '#c74b43', '#3d59c4'];
 
 /**
- * Starts a moving test pattern with a name and the time on it. It draws until `stop`.
+ * Starts a moving test pattern with a name and the time on it.
  *
  * @param {string} name
- * @returns {{stream: MediaStream, stop: () => void}}
+ * @returns {{stream: MediaStream, setName: (name: string) => void}}
  */
 export function testPattern(name) {
+  let shown = name;
   const canvas = Object.assign(document.createElement('canvas'), { width: WIDTH, height: HEIGHT });
   const context = canvas.getContext('2d', { alpha: false });
-  draw(context, name);
-  const timer = setInterval(() => draw(context, name), 1_000 / FRAMES);
-  const stream = canvas.captureStream(FRAMES);
-  const stop = () => {
-    clearInterval(timer);
-    for (const track of stream.getTracks()) track.stop();
+  draw(context, shown);
+  setInterval(() => draw(context, shown), 1_000 / FRAMES);
+  const setName = (other) => {
+    shown = other;
   };
-  return { stream, stop };
+  return { stream: canvas.captureStream(FRAMES), setName };
 }
 
 function draw(context, name) {

@@ -68,7 +68,7 @@ peer.on('error', ({ type, message }) => {
 // A peer that was never open cannot reconnect: it shows its error.
 peer.once('open', () => {
   peer.on('disconnected', () => {
-    showSignaling('waiting', 'Connection to the mesh lost; an open chat goes on.');
+    showSignaling('reconnecting', 'Connection to the mesh lost; an open chat goes on.');
     setTimeout(() => peer.reconnect(), RECONNECT_MS);
   });
 });

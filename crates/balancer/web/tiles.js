@@ -31,6 +31,7 @@ for (const type of ['pointerdown', 'keydown']) {
  * @property {boolean} isSelf `true` for the client of this page
  * @property {string | null} node id of the node that serves the client; null: unknown
  * @property {string} state of the direct connection: a key of `TONES`. Not shown if `isSelf`
+ * @property {boolean} isAway `true` while the client's page is gone or unreachable
  * @property {MediaStream | null} stream picture and sound; null: none
  * @property {number | null} roundTripMs round trip time in milliseconds; null: unknown
  */
@@ -69,18 +70,18 @@ function makeTile({ id, isSelf }) {
   return tile;
 }
 
-function fillTile(tile, { state, stream, ...member }) {
-  const isLive = member.isSelf || state === 'connected' || state === 'disconnected';
-  const hasPicture = stream !== null && isLive;
+function fillTile(tile, { state, isAway, stream, ...member }) {
+  tile.classList.toggle('away', isAway);
+  const hasPicture = stream !== null && state !== 'new' && stream.getVideoTracks().length > 0;
   fillPicture(tile, member, hasPicture, stream);
   const caption = tile.querySelector('.caption');
   setText(caption.querySelector('.who'), member.isSelf ? `${member.name} (you)` : member.name);
   setText(caption.querySelector('.node'), member.node ?? '');
   const badge = caption.querySelector('.badge');
   badge.hidden = member.isSelf;
-  badge.dataset.tone = TONES[state] ?? '';
-  badge.dataset.state = state;
-  setText(badge, labelOf(state, member.roundTripMs));
+  badge.dataset.tone = isAway ? 'busy' : (TONES[state] ?? '');
+  badge.dataset.state = isAway ? 'away' : state;
+  setText(badge, isAway ? 'away' : labelOf(state, member.roundTripMs));
 }
 
 function fillPicture(tile, { name, isSelf }, hasPicture, stream) {

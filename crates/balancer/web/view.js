@@ -1,10 +1,8 @@
 /** Draws the page, except tiles and nodes. Texts of clients are set as textContent, never HTML. */
 
-import { roomLink } from './identity.js';
-
 const MAX_LOG_ENTRIES = 500;
 const MAX_MOVES = 50;
-const TONES = { connected: 'good', connecting: 'busy', waiting: 'busy', closed: 'bad' };
+const TONES = { connected: 'good', connecting: 'busy', reconnecting: 'busy', disconnected: 'bad' };
 
 export const element = (id) => document.getElementById(id);
 
@@ -28,20 +26,29 @@ export function showSignaling(state, explanation) {
   element('trouble').hidden = explanation === '';
 }
 
-/** Shows one part of the page. @param {'lobby' | 'queue' | 'stage'} part */
+/** Shows one part of the page. @param {'outside' | 'queue' | 'stage'} part */
 export function showPart(part) {
-  for (const id of ['lobby', 'queue', 'stage']) element(id).hidden = id !== part;
+  for (const id of ['outside', 'queue', 'stage']) element(id).hidden = id !== part;
   element('chat').hidden = part !== 'stage';
 }
+
+/** Capacity of larger rooms is not shown, because the page speaks of calls of 8 people. */
+const MAX_SHOWN_CAPACITY = 8;
 
 /** Shows a room with `count` members, of which this client is one. A null capacity: no limit. */
 export function showRoom({ name, state, capacity }, count) {
   setText('stage-title', `Room ${name}`);
   const here = count === 1 ? 'You are alone here' : `${count} are here`;
-  const limit = capacity === null ? '' : `, of ${capacity} at most`;
-  setText('count', state === 'joining' ? 'Entering …' : here + limit);
-  element('invite-open').href = roomLink(name);
+  const limit = capacity === null || capacity > MAX_SHOWN_CAPACITY ? '' : `, of ${capacity} at most`;
+  setText('count', state === 'member' ? here + limit : 'Entering …');
   document.title = `${name} (${count}) · Signaling mesh`;
+}
+
+/** Returns the address that leads into the room, which the button of a second window opens too. */
+export function showLink() {
+  const link = location.origin + location.pathname + location.hash;
+  element('open-button').href = link;
+  return link;
 }
 
 /** Adds a chat message; drops the oldest of more than 500. @param {'me' | 'peer'} from */
@@ -63,28 +70,30 @@ export function addMove(name, from, to) {
   entry.append(make('time', '', new Date().toTimeString().slice(0, 8)), ` ${name}: ${from} → ${to}`);
   append('moves', entry, MAX_MOVES);
   element('moves').scrollTop = element('moves').scrollHeight;
-  element('moves-title').hidden = false;
+  element('moves-frame').hidden = false;
 }
 
 /**
- * Calls `actions` when the user presses buttons and sends forms: `enter` with room and name,
- * `sendChat` with a text, `drain` and `kill` with a node's id; `reconnect`, `leave`, `camera`,
- * `sound`, `copy` and `addNode` with the click.
+ * Calls `actions` when the user presses buttons and sends forms: `rename` with a name, `sendChat`
+ * with a text, `drain` and `kill` with a node's id; `reconnect`, `enter`, `leave`, `camera`,
+ * `sound`, `share` and `addNode` with the click.
  */
 export function listen(actions) {
+  showLink();
+  // The mesh is folded on a phone.
+  element('mesh').open = matchMedia('(min-width: 60rem)').matches;
   element('reconnect-button').addEventListener('click', actions.reconnect);
+  element('enter-button').addEventListener('click', actions.enter);
   element('give-up-button').addEventListener('click', actions.leave);
   element('leave-button').addEventListener('click', actions.leave);
   element('camera-button').addEventListener('click', actions.camera);
   element('sound-button').addEventListener('click', actions.sound);
-  element('copy-button').addEventListener('click', actions.copy);
+  element('share-button').addEventListener('click', actions.share);
+  element('name').addEventListener('change', () => actions.rename(element('name').value.trim()));
   element('add-node-button').addEventListener('click', actions.addNode);
   element('nodes').addEventListener('click', ({ target }) => {
     const button = target.closest('button[data-act]');
     if (button) actions[button.dataset.act](button.closest('li').dataset.id);
-  });
-  onSubmit('lobby-form', () => {
-    actions.enter(element('room').value.trim(), element('name').value.trim());
   });
   onSubmit('chat-form', () => {
     if (element('send-button').disabled) return;

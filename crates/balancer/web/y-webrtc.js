@@ -52,7 +52,7 @@ shared.observe(({ delta, transaction }) => {
 provider.on('peers', ({ webrtcPeers }) => setText('peers', String(webrtcPeers.length)));
 const [socket] = provider.signalingConns;
 socket.on('connect', () => showSignaling('connected', ''));
-socket.on('disconnect', () => showSignaling('waiting', 'Connection to the mesh lost; the text is shared still.'));
+socket.on('disconnect', () => showSignaling('reconnecting', 'Connection to the mesh lost; the text is shared still.'));
 
 setText('room', room);
 showSignaling('connecting', '');

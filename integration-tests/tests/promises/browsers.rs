@@ -1,7 +1,7 @@
 //! Browsers meet in a room through the demo page and then connect directly, during all faults of
 //! servers.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use signaling_devmesh::MeshOptions;
@@ -43,6 +43,60 @@ async fn browsers_at_different_nodes_talk_directly() {
 }
 
 #[tokio::test]
+async fn second_window_meets_the_first_within_2_s_of_a_click() {
+    let Some((browser, mesh)) = start(|_| {}).await else { return };
+    let first = browser.open("first", &format!("http://{}/", mesh.address())).await;
+    first.becomes("/^#room=[a-z0-9]{6}$/.test(location.hash)").await;
+    first.shows("#count", "You are alone here").await;
+    first.becomes("document.querySelector('#tiles video').videoWidth > 0").await;
+
+    let link = first.evaluate("document.querySelector('#open-button').href").await;
+    assert_eq!(link, first.evaluate("location.href").await);
+    let click = Instant::now();
+    let second = browser.open("second", link.as_str().unwrap()).await;
+    for page in [&first, &second] {
+        page.becomes("document.querySelector('#tiles [data-peer] video')?.videoWidth > 0").await;
+    }
+    assert!(click.elapsed() < Duration::from_secs(2), "{:?}", click.elapsed());
+}
+
+#[tokio::test]
+async fn picture_stays_when_the_microphone_is_turned_on_later() {
+    let Some((browser, mesh)) = start(|_| {}).await else { return };
+    let ada = enter(&browser, &mesh, "ada").await;
+    let bob = enter(&browser, &mesh, "bob").await;
+    meets(&bob, "ada").await;
+    let bob_gets = async |kinds: &str, width: u32| {
+        let video = "document.querySelector('#tiles [data-peer] video')";
+        let kinds = format!("{video}.srcObject?.getTracks().map(({{ kind }}) => kind).sort().join() === '{kinds}'");
+        bob.becomes(&format!("{kinds} && {video}.videoWidth === {width} && !{video}.paused")).await;
+    };
+    bob_gets("video", 320).await;
+    for (button, kinds, width) in [
+        ("#sound-button", "audio,video", 320),
+        ("#sound-button", "video", 320),
+        ("#camera-button", "video", 640),
+        ("#sound-button", "audio,video", 640),
+        ("#camera-button", "audio,video", 320),
+    ] {
+        ada.click(button).await;
+        bob_gets(kinds, width).await;
+    }
+    assert_eq!(bob.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn picture_of_a_closed_tab_is_grey() {
+    let Some((browser, mesh)) = start(|_| {}).await else { return };
+    let ada = enter(&browser, &mesh, "ada").await;
+    let bob = enter(&browser, &mesh, "bob").await;
+    meets(&ada, "bob").await;
+    bob.close().await;
+    ada.shows("#tiles [data-id=bob] .badge", "away").await;
+    ada.becomes("getComputedStyle(document.querySelector('#tiles .away video')).filter.includes('grayscale')").await;
+}
+
+#[tokio::test]
 async fn call_survives_kills_of_its_balancer_and_node() {
     let Some((browser, mesh)) = start(|_| {}).await else { return };
     let _control = mesh.serve_control().await;
@@ -61,6 +115,8 @@ async fn call_survives_kills_of_its_balancer_and_node() {
         page.shows("#signaling-state", "connected").await;
     }
 
+    // This window is too narrow to show the mesh beside the call.
+    ada_page.click("#mesh summary").await;
     ada_page.becomes("document.querySelector(\"#nodes [data-id=node-0] [data-act=kill]\")?.disabled === false").await;
     ada_page.click("#nodes [data-id=node-0] [data-act=kill]").await;
     ada_page.becomes("/^node-[12]$/.test(document.querySelector('#my-node').textContent)").await;
@@ -214,7 +270,7 @@ async fn enter<'a>(browser: &'a Chromium, mesh: &TestMesh, id: &str) -> Page<'a>
 }
 
 async fn open<'a>(browser: &'a Chromium, mesh: &TestMesh, id: &str) -> Page<'a> {
-    let page = browser.open(id, &format!("http://{}/?id={id}#{ROOM}", mesh.address())).await;
+    let page = browser.open(id, &format!("http://{}/?id={id}#room={ROOM}", mesh.address())).await;
     page.shows("#signaling-state", "connected").await;
     page.shows("#me", id).await;
     page
