@@ -78,8 +78,7 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_ROOM_CAPACITY", value_name = "N", default_value_t = 1_000, help_heading = ROOMS)]
     pub room_capacity: u32,
 
-    /// Maximum bytes of this node's rooms and copies of rooms, at least 1 MiB (not of a Redis); a
-    /// join that needs more is refused
+    /// Maximum bytes of rooms, copies and seats here, at least 1 MiB
     #[arg(long, env = "SIGNALING_ROOM_BYTES", value_name = "BYTES", default_value_t = 128 * 1024 * 1024, help_heading = ROOMS,
           value_parser = clap::value_parser!(u64).range(1_048_576..))]
     pub room_bytes: u64,
@@ -100,7 +99,7 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub seat_grace_ms: Option<u64>,
 
-    /// Folder of this node alone that keeps kicks over a restart of all servers
+    /// Folder of this node alone that keeps kicks over a restart of all
     #[arg(long, env = "SIGNALING_STATE_DIR", value_name = "PATH", help_heading = "Operations")]
     pub state_dir: Option<PathBuf>,
 

@@ -18,8 +18,7 @@ pub struct IceArgs {
     #[arg(long, env = "SIGNALING_ICE_SERVERS_FILE", value_name = "PATH")]
     pub ice_servers_file: Option<PathBuf>,
 
-    /// TURN servers for which each client gets its own credentials, separated by commas:
-    /// turn:HOST:PORT
+    /// TURN servers with credentials for each client: turn:HOST:PORT,...
     #[arg(long, env = "SIGNALING_TURN_URLS", value_name = "URL", value_delimiter = ',', requires = "turn_secret_file")]
     pub turn_urls: Vec<String>,
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_integration_tests::raw_socket::{PING, TEXT, frame};
+use signaling_integration_tests::raw_socket::{PING, PONG, TEXT, frame};
 use signaling_integration_tests::{Chatter, Peer, RawSocket, Signer, TestMesh, claims_with, until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, interval, timeout};
@@ -52,17 +52,17 @@ async fn flood_is_refused_then_closed_beside_other_clients() {
         flood(&mesh, "flood-2", text.as_bytes(), Duration::from_millis(60), "too many bytes").await
     };
     let pings = async {
-        for kind in [PING, TEXT] {
+        for kind in [PING, PONG, TEXT] {
             let mut socket = RawSocket::connect(&mesh.address(), &format!("flood-{kind}")).await;
             socket.send(&frame(kind, br#"{"type":"ping"}"#).repeat(110)).await;
             let (code, reason) = socket.closed().await;
-            assert_eq!((code, reason.as_str()), (1008, "you ping too often"));
+            assert_eq!((code, reason.as_str()), (1008, "you send pings or pongs too often"));
         }
     };
     let (error, of_bytes, ()) = tokio::join!(messages, bytes, pings);
     assert_eq!((&error["id"], &error["to"]), (&json!(7), &json!("flood-1")), "{error}");
     assert_eq!((&of_bytes["id"], &of_bytes["room"]), (&json!(8), &json!("r")), "{of_bytes}");
-    until(&mesh.balancer_internal(), LIMITED, "sockets", |closed| closed == 4.0).await;
+    until(&mesh.balancer_internal(), LIMITED, "sockets", |closed| closed == 5.0).await;
     assert!(mesh.balancer_metric(LIMITED, "messages").await > 100.0);
     assert!(mesh.balancer_metric(LIMITED, "bytes").await > 10.0);
     let talk = talk.stop().await;

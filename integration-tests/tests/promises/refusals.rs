@@ -181,6 +181,18 @@ async fn refused_connects_leave_a_line_per_reason_and_address() {
 }
 
 #[tokio::test]
+async fn limit_of_a_proxy_that_hides_addresses_names_the_flag() {
+    let mesh = TestMesh::with_balancer_flags(1, &["--max-per-address=1"]).await;
+    let _alice = mesh.peer("alice").await;
+    for (head, is_hinted) in
+        [(Head::connect("bob"), false), (Head::connect("bob").with("X-Forwarded-For", "192.0.2.1"), true)]
+    {
+        assert_eq!(ask(&mesh.url(), head).await.status, 429);
+        assert_eq!(mesh.log("balancer-0").contains("--client-address is set"), is_hinted);
+    }
+}
+
+#[tokio::test]
 async fn request_head_is_refused_past_16_kib_or_64_lines() {
     let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     // The head has five other lines.

@@ -79,10 +79,10 @@ impl EdgeCore {
     }
 
     /// Sends `goodbye` and closes the socket, so that the client connects to another server. A
-    /// dialect's client, or one whose socket is not open yet, gets no `goodbye`.
+    /// dialect's client, and one without a session or an open socket, gets no `goodbye`.
     pub fn send_away(&mut self, client: ClientKey, code: CloseCode, reason: &str, retry_after_ms: u64) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        if session.phase.is_open() && session.dialect.is_none() {
+        if session.phase.is_open() && session.dialect.is_none() && session.proof.is_none() {
             let goodbye = ServerMessage::Goodbye { reason, retry_after_ms: Some(retry_after_ms) }.to_json();
             session.output.append(&mut self.pool, |out| encode::text(out, &goodbye));
         }

@@ -43,6 +43,14 @@ fn client_is_welcome_once_it_has_answered() {
 }
 
 #[test]
+fn newcomer_without_a_session_gets_no_goodbye() {
+    let (mut edge, client) = asked();
+    edge.core.send_away(client, CloseCode::GOING_AWAY, "this server is draining", 1_000);
+    let Some(Effect::Close(_, CloseCode::GOING_AWAY, last_words)) = edge.core.next_effect() else { panic!() };
+    assert_eq!(last_words[0], 0x88, "a close frame alone");
+}
+
+#[test]
 fn early_messages_wait_for_the_session() {
     let (mut edge, client) = asked();
     assert_eq!(edge.say(client, TEXT), Reading::On, "its pong may be behind");

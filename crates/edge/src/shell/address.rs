@@ -5,13 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, header};
 use ipnet::IpNet;
 use proxy_header::{ParseConfig, ProxyHeader};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// Of nginx, by convention.
+const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 /// Maximum PROXY header in bytes. The protocol requires receivers to accept this length.
 const MAX_PROXY_HEADER: usize = 536;
 /// Bytes of the fixed front: a signature, two bytes of type, and two with the length of the rest.
@@ -43,6 +45,12 @@ impl ClientAddresses {
     /// Returns `true` if connections of the peer, a trusted proxy, carry requests of many clients.
     pub(super) fn is_shared(&self, peer: IpAddr) -> bool {
         matches!(self, Self::XForwardedFor(trusted) if contain(trusted, peer))
+    }
+
+    /// Returns `true` if the request names a client address by a header, and no header is trusted.
+    pub(super) fn ignores(&self, headers: &HeaderMap) -> bool {
+        *self == Self::Socket
+            && [FORWARDED_FOR, header::FORWARDED, REAL_IP].iter().any(|name| headers.contains_key(name))
     }
 
     /// Reads the PROXY header of a trusted proxy, before HTTP or TLS. Returns the client's address,

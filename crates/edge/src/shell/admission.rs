@@ -45,6 +45,11 @@ pub(super) struct TooMany(pub(super) RefusalReason, pub(super) &'static str);
 impl TooMany {
     const SOCKETS: Self = Self(RefusalReason::Sockets, "this server has its maximum of clients; try again later");
     const OF_ADDRESS: Self = Self(RefusalReason::Address, "your address has its maximum of clients");
+    /// Returns `true` for the text of a limit of one address.
+    pub(super) fn is_of_address(text: &str) -> bool {
+        [Self::OF_ADDRESS, Self::RATE_OF_ADDRESS].iter().any(|limit| limit.1 == text)
+    }
+
     const OF_SUBJECT: Self = Self(RefusalReason::Subject, "your token's subject has its maximum of clients");
     const RATE: Self = Self(RefusalReason::Rate, "too many new clients; try again after the given time");
     const RATE_OF_ADDRESS: Self =

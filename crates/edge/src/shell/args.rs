@@ -58,13 +58,12 @@ pub struct EdgeArgs {
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub max_sockets: usize,
 
-    /// Maximum client sockets of one address or IPv6 /64 (0 for no limit); one more gets 429. Its
-    /// other connections have the rest, at least 8; one more closes the oldest [default: a tenth of
-    /// --max-sockets, at most 1000]
+    /// Maximum client sockets of one address or IPv6 /64 (0 for no limit); one more gets 429
+    /// [default: a tenth of --max-sockets, at most 1000]
     #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N")]
     pub max_per_address: Option<usize>,
 
-    /// Maximum client sockets with tokens of one subject (0 for no limit); one more gets 429
+    /// Maximum client sockets with tokens of one subject (0 for no limit)
     #[arg(long, env = "SIGNALING_MAX_PER_SUBJECT", value_name = "N", default_value_t = 16)]
     pub max_per_subject: usize,
 

@@ -35,7 +35,7 @@ mod sockets;
 mod state;
 mod tls;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -59,7 +59,7 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 use tracing::{debug, error};
 
-use self::admission::AdmittedClient;
+use self::admission::{AdmittedClient, TooMany};
 use self::handshakes::HandshakeKey;
 use self::metrics::RefusalReason;
 use self::sockets::Sockets;
@@ -264,8 +264,13 @@ impl Edge {
                 // The aborted task drops its connection before the next one is accepted.
                 yield_now().await;
             }
-            let handshake =
-                Handshake { edge: self.clone(), key, admitted: RefCell::default(), last_frames: RefCell::default() };
+            let handshake = Handshake {
+                edge: self.clone(),
+                key,
+                admitted: RefCell::default(),
+                last_frames: RefCell::default(),
+                is_forwarded: Cell::new(false),
+            };
             let task = tokio::task::spawn_local(serve_handshake(handshake, stream, peer, pages.clone())).abort_handle();
             self.with_state(|state| state.handshakes.set_task(key, task));
         }
@@ -331,6 +336,8 @@ struct Handshake {
     admitted: RefCell<Option<Rc<AdmittedClient>>>,
     /// Frames for the socket of an upgrade that closes at once.
     last_frames: RefCell<Option<(OnUpgrade, Vec<u8>)>>,
+    /// `true` if its last request names another client address, which the settings ignore.
+    is_forwarded: Cell<bool>,
 }
 
 impl Handshake {
@@ -341,8 +348,16 @@ impl Handshake {
     }
 
     /// Logs the refusal of a connect, see [`RefusalLog`](refusal_log::RefusalLog).
+    ///
+    /// A proxy that hides the addresses of its clients closes a mesh with limits per address. So
+    /// the line of such a refusal names the flag.
     fn log_refusal(&self, peer: SocketAddr, why: &str, client: impl FnOnce() -> Option<ClientId>) {
-        self.edge.with_state(|state| state.refusals.record(Instant::now(), peer.ip(), why, client));
+        let hint = match self.is_forwarded.get() && TooMany::is_of_address(why) {
+            true => "; its requests name other addresses, which count once --client-address is set",
+            false => "",
+        };
+        let why = format!("{why}{hint}");
+        self.edge.with_state(|state| state.refusals.record(Instant::now(), peer.ip(), &why, client));
     }
 }
 
@@ -367,7 +382,10 @@ async fn serve_handshake(handshake: Handshake, mut stream: TcpStream, peer: Sock
         handshake.refused(peer, RefusalReason::Address, why);
         evicted.abort();
     }
-    let service = |request| answer(&handshake, peer, pages.clone(), request);
+    let service = |request: Request<Incoming>| {
+        handshake.is_forwarded.set(config.addresses.ignores(request.headers()));
+        answer(&handshake, peer, pages.clone(), request)
+    };
     let bad = match &config.tls {
         None => serve_connection(stream, peer, config.http, service).await,
         Some(tls) => match timeout(config.http.head_timeout, tls.accept(stream)).await {
