@@ -117,6 +117,7 @@ export class ReceivedStreams {
       const label = labels?.[mid];
       if (typeof label === 'string') tracksByLabel.set(label, [...(tracksByLabel.get(label) ?? []), receiver.track]);
     }
+    /** @type {[string, MediaStream][]} */
     const streams = [...tracksByLabel].map(([label, tracks]) => [label, this.#fill(label, tracks)]);
     this.#streamByLabel = new Map(streams);
     this.byLabel = Object.freeze(Object.fromEntries(streams));
