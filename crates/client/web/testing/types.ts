@@ -1,6 +1,6 @@
 /** Uses of the package's types, for `.ci/package`. Those with an expected error must fail. */
 
-import { Client, MeshError, Room, randomId } from 'signaling-mesh';
+import { Call, Client, MeshError, PeerConnection, Room, randomId } from 'signaling-mesh';
 
 interface Person {
   name: string;
@@ -23,6 +23,12 @@ room.join({ data: { name: 'Ann' }, queue: false, signal: new AbortController().s
 const reached: Promise<number> = room.broadcast('hello');
 const names: string[] = room.members.map(({ data }) => data.name);
 const rooms: Room[] = [other.room('hall')];
+const call = new Call<Person, { text: string }>(room, { stream: null, maxPeers: 4 });
+call.on('message', ({ from, data }) => console.log(from, data.text));
+call.on('failure', ({ id, label, error }) => console.log(id, label, error.message));
+const screens: (MediaStream | undefined)[] = call.peers.map(({ streams }) => streams['screen']);
+const took: string[] = call.send({ text: 'hi' }, { to: 'bob' });
+const peer = new PeerConnection({ offers: true, send: () => {}, configuration: () => ({ iceServers: [] }) });
 
 // Wrong uses.
 // @ts-expect-error: the options are missing
@@ -45,6 +51,14 @@ room.members.push({ id: 'bob', data: { name: 'Bob' } });
 room.state === 'in';
 // @ts-expect-error: a function is no event
 client.emit('signal');
+// @ts-expect-error: wrong message
+call.send({ txt: 'hi' });
+// @ts-expect-error: a client is no room
+new Call(client);
+// @ts-expect-error: the property is read-only
+call.peers[0].isAway = true;
+// @ts-expect-error: it is unknown which side offers
+new PeerConnection({ send: () => {} });
 
 remove();
-void [reached, names, rooms];
+void [reached, names, rooms, screens, took, peer];
