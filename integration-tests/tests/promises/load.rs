@@ -143,7 +143,7 @@ async fn visitors_join_while_hostile_clients_make_rooms() {
         .await;
         let makers = format!("--room-makers={makers}");
         // The limits of latency are loose, since the machine may be slow.
-        let load = ["hostile", "--clients=20", "--rate=100", "--seconds=4", "--warmup=1", "--max-p99-ms=10000"];
+        let load = ["hostile", "--clients=20", "--rate=100", "--seconds=8", "--warmup=1", "--max-p99-ms=10000"];
 
         let run = passes(&mesh, &[&load[..], &["--handshakes=0", "--deaf=0", &makers]].concat()).await;
 
