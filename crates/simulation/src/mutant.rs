@@ -129,8 +129,6 @@ pub enum Mutant {
     LateDrops,
     /// Rooms forget clients that left or expired.
     GoneClients,
-    /// The leave of an ended socket counts for the session that resumed.
-    LeaveAll,
     /// A member receives changes about itself.
     OwnChanges,
     /// Nodes without a view accept trunks and batches.
@@ -162,7 +160,6 @@ impl Mutant {
     /// Changes the settings of a node's rooms if the mutant breaks them.
     pub(crate) fn rooms(self, settings: &mut RoomSettings) {
         settings.breaks = match self {
-            Self::LeaveAll => Some(RoomRule::LeaveAll),
             Self::OwnChanges => Some(RoomRule::OwnChanges),
             _ => None,
         };

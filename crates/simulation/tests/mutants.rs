@@ -57,7 +57,6 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let parted_rooms = || Size { faults: 4, kinds: parted_kinds, ..mesh_rooms() };
     let pauses = vec![FaultKind::Crash, FaultKind::PauseNode];
     let paused_pair = || Size { nodes: 2, faults: 10, clients: 30, messages: 0, kinds: pauses, ..mesh_rooms() };
-    let large = || Size { nodes: 5, faults: 14, rooms_percent: 100, mesh_rooms_percent: 100, ..Size::default() };
     let short_pauses = || Size { faults: 4, kinds: vec![FaultKind::ShortPause], ..mesh_rooms() };
     let paused_flaps = || Size { faults: 12, kinds: vec![FaultKind::PauseNode, FaultKind::Flap], ..all() };
     match mutant {
@@ -71,12 +70,11 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::ClaimSeats => (mesh_rooms(), Promise(5)),
         Mutant::RoomEpochs | Mutant::Claims | Mutant::LateDrops => (mesh_rooms(), Promise(0)),
         Mutant::GoneClients => (paused_pair(), Promise(286)),
-        Mutant::LeaveAll => (large(), Promise(6_001_233)),
         Mutant::OwnChanges => (mesh_rooms(), Promise(0)),
         Mutant::UnclaimedSeats => (mesh_rooms(), Promise(53)),
         // Rooms have a backup, so a single crash loses no operation.
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
-        Mutant::Barrier => (parted_rooms(), Promise(1_737)),
+        Mutant::Barrier => (parted_rooms(), Promise(1_105)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(456)),
         Mutant::RoomReports => (lost_rooms(), Promise(988)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 300)),

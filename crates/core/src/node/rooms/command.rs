@@ -18,7 +18,7 @@ use super::limits::{OverBudget, rate_limited};
 use super::rights::admits;
 use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
 use super::task::{Purpose, RoomTask, Urgency};
-use super::{MAX_DATA_BYTES, RoomRule, Rooms, messages};
+use super::{MAX_DATA_BYTES, Rooms, messages};
 
 /// Retry delay for a client when the store does not answer, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
@@ -111,7 +111,7 @@ impl NodeCore {
                 (_, None) => {
                     // It waited behind earlier commands, and counts for its own socket alone.
                     let key = command.key;
-                    if !(self.rooms.keeps(RoomRule::LeaveAll) && self.is_resumed_elsewhere(key)) {
+                    if !self.is_resumed_elsewhere(key) {
                         self.leave_all(session);
                     }
                     self.answer_first(session, &[], None);

@@ -97,8 +97,6 @@ pub struct RoomSettings {
 /// Rule of rooms that no change of frames between servers can break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoomRule {
-    /// The leave of an ended socket spares the session that resumed.
-    LeaveAll,
     /// A member receives no change about itself.
     OwnChanges,
 }
