@@ -58,7 +58,7 @@ pub struct IdentityArgs {
     #[arg(long, env = "SIGNALING_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
     pub allow_anonymous: bool,
 
-    /// Origins of pages, separated by commas: https://HOST[:PORT], https://*.HOST, SCHEME://HOST,
+    /// Origins of pages, separated by commas: https://HOST:PORT, https://*.HOST, SCHEME://HOST,
     /// file://, null [default: all]
     #[arg(long, env = "SIGNALING_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
     pub allowed_origins: Vec<String>,
