@@ -6,12 +6,12 @@ import { test } from 'node:test';
 const source = await readFile(new URL('../../web/identity.js', import.meta.url), 'base64');
 const { roomOf } = await import(`data:text/javascript;base64,${source}`);
 
-test('room is the fragment of an address or its parameter', () => {
-  assert.equal(roomOf({ hash: '#a%20b', search: '?room=c' }), 'a b');
-  assert.equal(roomOf({ hash: '', search: '?room=c' }), 'c');
-  assert.equal(roomOf({ hash: '', search: '' }), '');
+test('room is the fragment of an address, with or without a name', () => {
+  assert.equal(roomOf({ hash: '#room=a%20b' }), 'a b');
+  assert.equal(roomOf({ hash: '#c' }), 'c');
+  assert.equal(roomOf({ hash: '' }), '');
 });
 
 test('fragment with invalid percent-encoding is kept', () => {
-  assert.equal(roomOf({ hash: '#%', search: '' }), '%');
+  assert.equal(roomOf({ hash: '#%' }), '%');
 });
