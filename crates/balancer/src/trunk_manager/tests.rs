@@ -34,12 +34,16 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     assert!(clock::until(WAIT_TIMEOUT, Duration::from_millis(5), is_so).await, "{what}");
 }
 
-/// Sends frames to a node that does not read, until its kernel accepts no more.
+/// Sends frames to a node that does not read, until its kernel accepts no more. A busy machine
+/// writes late, so frames must stay unwritten for a while.
 async fn block(edge: &Edge, link: LinkKey) {
     let id = KickName::new(&"c".repeat(64));
-    while edge.is_link_idle(link) {
+    let is_idle = || edge.is_link_idle(link);
+    loop {
         edge.with_core(|core| (0..20_000).for_each(|_| core.spread_kick(&id, 1)));
-        sleep(Duration::from_millis(50)).await;
+        if !clock::until(Duration::from_millis(300), Duration::from_millis(5), is_idle).await {
+            return;
+        }
     }
 }
 
