@@ -97,7 +97,7 @@ pub struct Attach<'a> {
     /// Cause of the socket's end: the session needs its last outcomes. It stays resumable unless
     /// the cause is `Left` or it ends with its socket. `None`: the socket is open or not yet open.
     pub cause: Option<DetachReason>,
-    /// Rates that the client has used at this edge.
+    /// Rates that the client had used at this edge when its socket ended.
     pub debts: RateDebts,
 }
 
@@ -187,10 +187,17 @@ pub enum ToNode<'a> {
         /// Name of the next node.
         to: &'a str,
     },
-    /// Answers `Probe`: the client's socket is alive. Also answers `Prove`, for a newcomer.
+    /// Answers `Probe`: the client's socket is alive.
     Alive {
         /// The session's slot.
         slot: Slot,
+    },
+    /// Answers `Prove`: the newcomer's client has answered a Ping.
+    Proved {
+        /// The newcomer's slot.
+        slot: Slot,
+        /// Id of the client.
+        client_id: &'a str,
     },
     /// Replaces the session's grant, after a new token.
     Grant {
@@ -306,7 +313,7 @@ pub enum ToEdge<'a> {
         /// The session's slot.
         slot: Slot,
     },
-    /// Asks for `Alive` of a newcomer that has proven its right to the id of another open socket:
+    /// Asks for `Proved` of a newcomer that has shown its right to the id of another open socket:
     /// the edge upgrades it and pings it. `Detach` ends its wait.
     Prove {
         /// The newcomer's slot.

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use signaling_integration_tests::raw_socket::{BINARY, CLOSE, PING, TEXT, frame, header};
+use signaling_integration_tests::raw_socket::{BINARY, CLOSE, PING, PONG, TEXT, frame, header};
 use signaling_integration_tests::{
     Chatter, Head, RawSocket, TestMesh, becomes, eventually, exchange, metric, until, within,
 };
@@ -220,7 +220,8 @@ async fn early_frames_of_many_clients_are_read_in_order() {
     let (front, back) = message.split_at(9);
     // Of a client that is not reliable it has no effect.
     let ignored = format!(r#"{{"type":"received","n":0,"pad":"{}"}}"#, "x".repeat(90));
-    let early = [&frame(TEXT, ignored.as_bytes()).repeat(400), &message, front].concat();
+    let pongs = frame(PONG, &[b'x'; 125]).repeat(50);
+    let early = [&pongs, &frame(TEXT, ignored.as_bytes()).repeat(400), &message, front].concat();
     let mut alices = JoinSet::new();
     for number in 0..100 {
         let (address, early, back) = (mesh.address(), early.clone(), back.to_vec());

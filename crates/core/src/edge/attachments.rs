@@ -5,7 +5,7 @@ use std::time::Instant;
 use rustc_hash::FxHashMap;
 use signaling_dialects::request::Lifetime;
 use signaling_wire::trunk::{Attach, Slot, ToNode};
-use signaling_wire::{Batches, RemainingTtl};
+use signaling_wire::{Batches, RateDebts, RemainingTtl};
 
 use super::confirms::Confirms;
 use super::session::{Attachment, Session};
@@ -111,7 +111,10 @@ impl EdgeCore {
             grant: session.token.as_ref().map(|token| &*token.grant),
             state: session.state.as_deref(),
             cause: session.phase.closed(),
-            debts: self.rate_buckets.debts(&session.rate_buckets),
+            debts: session
+                .phase
+                .closed()
+                .map_or_else(RateDebts::default, |_| self.rate_buckets.debts(&session.rate_buckets)),
         };
         link.send(&ToNode::Attach(attach));
         for (seq, kept) in session.buffer.iter() {

@@ -106,14 +106,18 @@ impl EdgeCore {
     /// Handles a Pong of the client, or closes its socket if there are too many. Returns if reading
     /// goes on. It may be the proof of a newcomer that it lives.
     pub fn client_pong(&mut self, now: Instant, client: ClientKey) -> Reading {
-        match self.take_control(now, client) {
-            Reading::On if self.sessions.get(client).is_some_and(|session| session.proof.is_some()) => {
-                self.newcomer_lives(now, client);
-                Reading::On
-            }
-            Reading::On => self.translate(now, client, Input::Pong),
-            Reading::Paused => Reading::Paused,
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        let is_proof = session.proof.is_some();
+        match session.pongs_due.checked_sub(1) {
+            Some(others) => session.pongs_due = others,
+            None if self.take_control(now, client) == Reading::Paused => return Reading::Paused,
+            None => {}
         }
+        if is_proof {
+            self.newcomer_lives(now, client);
+            return Reading::On;
+        }
+        self.translate(now, client, Input::Pong)
     }
 
     /// Closes a client that broke the protocol. If its message was too large, and its dialect has
@@ -194,7 +198,7 @@ impl EdgeCore {
             self.memory.grow(frame.len());
         }
         if out.ping {
-            session.output.append(&mut self.pool, |out| encode::ping(out, b""));
+            session.ping(&mut self.pool);
         }
         match &out.close {
             Some(Close { code, reason }) => {

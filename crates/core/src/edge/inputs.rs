@@ -215,8 +215,10 @@ impl EdgeCore {
                     session.buffer = RetransmitBuffer::starting_after(seq);
                 }
                 let mut greeting = Cow::Borrowed(greeting);
-                if session.phase == SessionPhase::Waiting {
+                if session.phase == SessionPhase::Waiting || session.proof.is_some() {
                     add_rate(&mut greeting, session, &self.settings, now);
+                }
+                if session.phase == SessionPhase::Waiting {
                     session.phase = SessionPhase::Accepted { pending_end: None };
                     self.effects.push_back(Effect::Accept(client));
                     self.count_claim(client, Some(resumed));
@@ -258,9 +260,10 @@ impl EdgeCore {
             ToEdge::Probe { .. } if session.is_paused_alive() => {
                 session.send(&mut self.links, |slot| ToNode::Alive { slot });
             }
+            ToEdge::Probe { .. } if session.probed => {}
             ToEdge::Probe { .. } => {
                 session.probed = true;
-                session.output.append(&mut self.pool, |out| encode::ping(out, b""));
+                session.ping(&mut self.pool);
                 list_output(&mut self.clients_with_output, client, session);
             }
             ToEdge::Prove { .. } => self.prove(client),
@@ -292,6 +295,9 @@ impl EdgeCore {
         }
         session.detach();
         if session.proof.is_some() {
+            if status == 409 {
+                self.count_claim(client, None);
+            }
             return self.refuse_upgraded(client, status, message);
         }
         if status == 409 {

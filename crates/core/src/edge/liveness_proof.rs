@@ -8,9 +8,9 @@ use signaling_protocol::{CloseCode, limits};
 use signaling_wire::trunk::{DetachReason, ToNode};
 
 use super::inputs::list_output;
+use super::memory::ENTRY_BYTES;
 use super::phase::SessionPhase;
 use super::{ClientKey, EdgeCore, Effect, Reading};
-use crate::ws::encode;
 
 /// Time in which a node must attach a client after its answer. Then the client comes back.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(8);
@@ -30,9 +30,9 @@ pub(super) struct LivenessProof {
 }
 
 impl LivenessProof {
-    /// Returns the bytes of early messages.
+    /// Returns the bytes of early messages, with their overhead.
     pub(super) fn bytes(&self) -> usize {
-        self.early_bytes
+        self.early_bytes + self.early.len() * ENTRY_BYTES
     }
 
     /// Restarts the time limits after a pause of this process.
@@ -61,7 +61,7 @@ impl EdgeCore {
                 session.phase = SessionPhase::Accepted { pending_end: None };
                 self.effects.push_back(Effect::Accept(client));
             }
-            Some(proof) if proof.is_given => session.send(&mut self.links, |slot| ToNode::Alive { slot }),
+            Some(proof) if proof.is_given => self.send_proof(client),
             _ => {}
         }
     }
@@ -71,7 +71,7 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let Some(proof) = &mut session.proof else { return };
         proof.since = Some(now);
-        session.output.append(&mut self.pool, |out| encode::ping(out, b""));
+        session.ping(&mut self.pool);
         list_output(&mut self.clients_with_output, client, session);
     }
 
@@ -82,7 +82,12 @@ impl EdgeCore {
             return;
         };
         (proof.is_given, proof.since) = (true, Some(now));
-        session.send(&mut self.links, |slot| ToNode::Alive { slot });
+        self.send_proof(client);
+    }
+
+    fn send_proof(&mut self, client: ClientKey) {
+        let Some(session) = self.sessions.get(client) else { return };
+        session.send(&mut self.links, |slot| ToNode::Proved { slot, client_id: session.client_id.as_str() });
     }
 
     /// Keeps a message of a newcomer without a session. `None`: the client has its session. At the
@@ -111,20 +116,21 @@ impl EdgeCore {
 
     /// Ends the proof of a client that has its session now, and handles its early messages.
     pub(super) fn end_proof(&mut self, now: Instant, client: ClientKey, proof: LivenessProof) {
-        let mut reading = Reading::On;
         for (is_text, message) in proof.early {
-            reading = match is_text {
+            if !self.sessions.get(client).is_some_and(|session| session.phase.is_open()) {
+                return;
+            }
+            match is_text {
                 true => self.client_text(now, client, &message),
                 false => self.client_binary(now, client, &message),
             };
         }
-        match (proof.is_paused, reading) {
-            (true, Reading::On) => self.effects.push_back(Effect::Read(client)),
+        let Some(session) = self.sessions.get_mut(client).filter(|session| session.phase.is_open()) else { return };
+        match (proof.is_paused, session.phase.is_paused()) {
+            (true, false) => self.effects.push_back(Effect::Read(client)),
             // The shell reads the socket: the next message pauses it.
-            (false, Reading::Paused) => {
-                if let Some(session) = self.sessions.get_mut(client) {
-                    session.phase.set_paused(false);
-                }
+            (false, true) => {
+                session.phase.set_paused(false);
             }
             _ => {}
         }

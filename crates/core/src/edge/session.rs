@@ -15,7 +15,7 @@ use super::confirms::Confirms;
 use super::deduplicator::Deduplicator;
 use super::dialects::DialectSession;
 use super::liveness_proof::LivenessProof;
-use super::output::Output;
+use super::output::{Output, Pool};
 use super::phase::SessionPhase;
 use super::rate_buckets::RateBuckets;
 use super::rate_limiter::Refusals;
@@ -23,6 +23,7 @@ use super::received_tracker::ReceivedTracker;
 use super::retransmit_buffer::{RetransmitBuffer, RetransmitLimits};
 use super::verified_token::{PresentedToken, VerifiedToken};
 use super::{DialectClient, KickName, LinkKey, Settings};
+use crate::ws::encode;
 
 /// The upgrade request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -136,6 +137,8 @@ pub struct Session {
     pub(super) last_pong: Instant,
     /// `true` if the node waits for `Alive`.
     pub(super) probed: bool,
+    /// Pings of this edge without a Pong. Their Pongs cost the client nothing.
+    pub(super) pongs_due: u32,
     /// The proof of an upgraded newcomer without a session. `None`: none is needed, or it has one.
     pub(super) proof: Option<Box<LivenessProof>>,
 }
@@ -174,6 +177,7 @@ impl Session {
             dialect: dialect.map(|client| Box::new(DialectSession { client, read_at: None })),
             last_pong: now,
             probed: false,
+            pongs_due: 0,
             proof: None,
         }
     }
@@ -186,6 +190,12 @@ impl Session {
     /// Returns the subject of its token. `None`: it has no token, or its id is the subject.
     pub(super) fn subject(&self) -> Option<&KickName> {
         self.token.as_ref()?.subject.as_ref()
+    }
+
+    /// Pings the client.
+    pub(super) fn ping(&mut self, pool: &mut Pool) {
+        self.output.append(pool, |out| encode::ping(out, b""));
+        self.pongs_due = self.pongs_due.saturating_add(1);
     }
 
     /// Returns `true` for a reliable client.

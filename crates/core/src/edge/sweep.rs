@@ -96,7 +96,7 @@ impl EdgeCore {
                 }
                 None if now.saturating_duration_since(session.heard) >= settings.heartbeat => {
                     session.pinged = Some(now);
-                    session.output.append(pool, |out| encode::ping(out, b""));
+                    session.ping(pool);
                     list_output(clients_with_output, client, session);
                 }
                 _ => {}

@@ -1,4 +1,4 @@
-//! A token bucket: a long-term rate with bursts. Limits of messages, bytes, pings, new
+//! A token bucket: a long-term rate with bursts. Limits of messages, bytes, control frames, new
 //! clients, new rooms and fan-out use it.
 
 use std::time::{Duration, Instant};

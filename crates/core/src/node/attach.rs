@@ -30,7 +30,7 @@ pub(super) const IN_USE: Rejection = Rejection {
     code: "client_id_in_use",
     message: "another connection holds this client_id and answers; take another id, or close that connection",
 };
-pub(super) const REPLACED: Rejection =
+const REPLACED: Rejection =
     Rejection { status: 409, code: "replaced", message: "a newer connection holds this client_id" };
 const BAD_ID: Rejection = Rejection { status: 400, code: "bad_client_id", message: "client_id is not a valid name" };
 
@@ -116,7 +116,7 @@ impl NodeCore {
     pub(super) fn arrive(
         &mut self,
         now: Instant,
-        arrival: Session,
+        mut arrival: Session,
         proven: Option<SessionId>,
         lingering: Option<Lingering>,
     ) {
@@ -129,6 +129,10 @@ impl NodeCore {
         } else if !arrival.newcomer && known.attachment.accepted_at_us > arrival.accepted_at_us {
             self.directory.lingering.insert(arrival.client_id, known);
             self.reject(arrival.trunk, arrival.slot, &REPLACED);
+        } else if known.attachment.session == arrival.id {
+            // The state of an edge that lost its trunk has no delivered ids.
+            arrival.delivered.merge(&known.delivered);
+            self.admit(now, arrival, None, false);
         } else if arrival.newcomer && known.credential.is_some() {
             self.directory.lingering.insert(arrival.client_id, known);
             self.reject(arrival.trunk, arrival.slot, &IN_USE);
@@ -269,9 +273,11 @@ impl NodeCore {
         let Some(session) = self.directory.get_mut(key) else { return };
         let (client_id, id, reported_end) = (session.client_id.clone(), session.id, session.edge_reported_end);
         session.socket_ended = true;
-        let mut owed = take_owed(session);
+        let (mut owed, credential) = (take_owed(session), session.credential.clone());
         if std::mem::take(&mut session.has_backlog) {
-            owed.extend(self.custody.holds.take(client_id.as_str()));
+            let mut backlog = self.custody.holds.take(client_id.as_str());
+            backlog.iter_mut().for_each(|message| message.reserved_for.clone_from(&credential));
+            owed.extend(backlog);
         }
         let contender = session.contender.take();
         if self.directory.detach(key) {

@@ -225,20 +225,21 @@ impl Directory {
         overdue
     }
 
-    /// Takes the newcomer in this slot that waits for its own client's answer, and the session of
-    /// its resume token or credential. `None`: none does.
-    pub(super) fn take_prover(&mut self, at: (TrunkKey, Slot)) -> Option<(Session, Option<SessionId>)> {
+    /// Takes the newcomer of a client in this slot that waits for its own client's answer, and the
+    /// session of its resume token or credential. `None`: none does.
+    pub(super) fn take_prover(&mut self, at: (TrunkKey, Slot), client: &str) -> Option<(Session, Option<SessionId>)> {
         let is_it = |arrival: &Session, proves: bool| proves && (arrival.trunk, arrival.slot) == at;
-        let Self { sessions, contended, pending_resumes, .. } = self;
-        let mut contenders = contended.iter().filter_map(|holder| {
-            let contender = &mut sessions.get_mut(*holder)?.contender;
-            contender.take_if(|it| is_it(&it.arrival, it.proves)).map(|it| (it.arrival, it.proven))
+        let holder = self.attached(client);
+        let contender = holder.and_then(|holder| {
+            self.get_mut(holder)?
+                .contender
+                .take_if(|it| is_it(&it.arrival, it.proves))
+                .map(|it| (it.arrival, it.proven))
         });
-        if let Some(found) = contenders.next() {
-            return Some(found);
-        }
-        let pending = pending_resumes.extract_if(|_, it| is_it(&it.arrival, it.proves)).next();
-        pending.map(|(_, it)| (it.arrival, it.session))
+        contender.or_else(|| {
+            self.pending_resumes.get(client).filter(|it| is_it(&it.arrival, it.proves))?;
+            self.pending_resumes.remove(client).map(|it| (it.arrival, it.session))
+        })
     }
 
     /// Drops the newcomers that wait for an id or a session, if `unwanted` accepts their trunk and

@@ -71,7 +71,8 @@ impl NodeCore {
                 ToNode::Confirm { slot, up_to, exceptions } => self.confirm(now, (trunk, slot), up_to, &exceptions),
                 ToNode::Detach { slot, cause, debts } => self.detach(now, (trunk, slot), (cause, debts)),
                 ToNode::Release { slot, to } => self.release(now, (trunk, slot), to),
-                ToNode::Alive { slot } => self.alive(now, (trunk, slot)),
+                ToNode::Alive { slot } => self.alive((trunk, slot)),
+                ToNode::Proved { slot, client_id } => self.proved(now, (trunk, slot), client_id),
                 ToNode::Kicked { name, at } => self.learn(now, Some(trunk), &KickName::new(name), at),
             }
         }

@@ -10,9 +10,8 @@ use signaling_wire::forward::Item;
 use signaling_wire::trunk::ToEdge;
 
 use super::NodeCore;
-use super::attach::IN_USE;
 use super::session::Session;
-use super::takeover::NO_ANSWER;
+use super::takeover::{LATER_WAITS, NO_ANSWER};
 
 /// Maximum wait for the session, many times the duration of a batch.
 const SESSION_WAIT: Duration = Duration::from_millis(500);
@@ -35,9 +34,12 @@ pub(super) struct PendingResume {
 impl NodeCore {
     /// Has a newcomer's client prove that it lives. Of one that has, requests the session from all
     /// peers, for at most 500 ms; without a session it is admitted. Rejects an earlier newcomer of
-    /// the client.
+    /// the client, or this one if the earlier one has proven that it lives.
     pub(super) fn await_session(&mut self, now: Instant, arrival: Session, session: Option<SessionId>) {
         let proves = !arrival.live;
+        if proves && self.directory.pending_resumes.get(&arrival.client_id).is_some_and(|earlier| !earlier.proves) {
+            return self.reject(arrival.trunk, arrival.slot, &LATER_WAITS);
+        }
         let until = now + if proves { 2 * self.settings.rules.takeover_answer } else { SESSION_WAIT };
         match session {
             _ if proves => self.trunks.send(arrival.trunk, &ToEdge::Prove { slot: arrival.slot }),
@@ -50,7 +52,7 @@ impl NodeCore {
         let client = arrival.client_id.clone();
         let newcomer = PendingResume { arrival, session, proves, until };
         if let Some(earlier) = self.directory.pending_resumes.insert(client, newcomer) {
-            self.reject(earlier.arrival.trunk, earlier.arrival.slot, &IN_USE);
+            self.reject(earlier.arrival.trunk, earlier.arrival.slot, &LATER_WAITS);
         }
     }
 

@@ -269,9 +269,20 @@ impl NodeCore {
             && session.takes(&self.settings.rules)
         {
             match self.custody.holds.take_first(session.client_id.as_str()) {
-                Some(message) => Self::send_down(&mut self.trunks, session, now, message),
+                Some(message) if message.is_for(session.credential.as_deref()) => {
+                    Self::send_down(&mut self.trunks, session, now, message);
+                }
+                Some(message) => self.give_up_reserved(now, &message),
                 None => session.has_backlog = false,
             }
+        }
+    }
+
+    /// Gives up a message that is reserved for another credential. Does nothing if other nodes may
+    /// have the message: the sender's node decides.
+    fn give_up_reserved(&mut self, now: Instant, message: &InboundMessage) {
+        if !message.may_have_copies {
+            self.return_outcome(now, message, EnvelopeOutcome::Skipped);
         }
     }
 
@@ -282,10 +293,7 @@ impl NodeCore {
     pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, message: InboundMessage) {
         let Some(session) = self.directory.get_mut(session_key) else { return };
         if !message.is_for(session.credential.as_deref()) {
-            if !message.may_have_copies {
-                self.return_outcome(now, &message, EnvelopeOutcome::Skipped);
-            }
-            return;
+            return self.give_up_reserved(now, &message);
         }
         let former = session.waits_for;
         if session.awaits(&message, &self.settings.rules) || former.is_some_and(|former| self.awaits(former, &message))

@@ -7,7 +7,7 @@ use signaling_protocol::CloseCode;
 use signaling_wire::SessionId;
 use signaling_wire::trunk::{Slot, ToEdge};
 
-use super::attach::{IN_USE, REPLACED, Rejection};
+use super::attach::{IN_USE, Rejection};
 use super::hold::InboundMessage;
 use super::session::{Contender, Session};
 use super::{NodeCore, SessionKey, TrunkKey};
@@ -19,6 +19,11 @@ pub(super) const REPLACED_BY_NEWER: (CloseCode, &str) =
 /// Rejects a newcomer that did not prove in time that it lives.
 pub(super) const NO_ANSWER: Rejection =
     Rejection { status: 503, code: "no_answer", message: "your connection has not answered a ping; try again" };
+
+/// Rejects a newcomer whose place another one has taken. It may be the one that lives, so it comes
+/// back.
+pub(super) const LATER_WAITS: Rejection =
+    Rejection { status: 503, code: "replaced", message: "another connection waits for this client_id; try again" };
 
 /// Close code and reason for a socket that did not answer a ping.
 const SILENT: (CloseCode, &str) = (CloseCode::HEARTBEAT_MISSED, "no answer to a ping");
@@ -37,7 +42,7 @@ impl NodeCore {
         }
         let (newcomer_edge, newcomer) = (arrival.trunk, arrival.slot);
         if proves {
-            self.reject_contender(holder, &REPLACED);
+            self.reject_contender(holder, &LATER_WAITS);
         }
         match self.directory.contend(holder, Box::new(Contender { arrival, proven, proves, since: now })) {
             Ok(()) if proves => self.trunks.send(newcomer_edge, &ToEdge::Prove { slot: newcomer }),
@@ -57,13 +62,17 @@ impl NodeCore {
     }
 
     /// Handles the answer of a contended id's holder: a newcomer without a right to the id is
-    /// rejected. The answer of a newcomer with one gives it the id.
-    pub(super) fn alive(&mut self, now: Instant, at: (TrunkKey, Slot)) {
-        if let Some(holder) = self.trunks.session_at(at) {
-            if self.directory.get(holder).and_then(|it| it.contender.as_ref()).is_some_and(|it| !it.proves) {
-                self.reject_contender(holder, &IN_USE);
-            }
-        } else if let Some((mut arrival, proven)) = self.directory.take_prover(at) {
+    /// rejected.
+    pub(super) fn alive(&mut self, at: (TrunkKey, Slot)) {
+        let Some(holder) = self.trunks.session_at(at) else { return };
+        if self.directory.get(holder).and_then(|it| it.contender.as_ref()).is_some_and(|it| !it.proves) {
+            self.reject_contender(holder, &IN_USE);
+        }
+    }
+
+    /// Handles the answer of a newcomer with a right to the id: it gets the id.
+    pub(super) fn proved(&mut self, now: Instant, at: (TrunkKey, Slot), client_id: &str) {
+        if let Some((mut arrival, proven)) = self.directory.take_prover(at, client_id) {
             arrival.live = true;
             self.newcomer(now, arrival, proven);
         }

@@ -16,6 +16,14 @@ const OFFER: &str = r#"{"type":"OFFER","dst":"bob"}"#;
 /// Creates an edge with a client of a dialect in slot 0.
 fn open(dialect: Dialect, change: impl FnOnce(&mut Settings)) -> (Edge, ClientKey) {
     let mut edge = Edge::with(change);
+    let client = edge.connect(false, None, Some(client_of(dialect)));
+    edge.admit(client, WELCOME);
+    edge.core.socket_opened(edge.now, client);
+    edge.said(edge.link);
+    (edge, client)
+}
+
+pub(crate) fn client_of(dialect: Dialect) -> DialectClient {
     let path = match dialect {
         Dialect::PeerJs => "/peerjs",
         Dialect::PixelStreaming => "/player",
@@ -25,11 +33,7 @@ fn open(dialect: Dialect, change: impl FnOnce(&mut Settings)) -> (Edge, ClientKe
     let settings = DialectSettings::default();
     let Answer::Upgrade(opening) = dialect.request(&settings, &head, &[0; 32]) else { panic!("no upgrade") };
     let (translator, credential, lifetime) = (opening.translator, opening.credential.map(Credential), opening.lifetime);
-    let client = edge.connect(false, None, Some(DialectClient { dialect, translator, credential, lifetime }));
-    edge.admit(client, WELCOME);
-    edge.core.socket_opened(edge.now, client);
-    edge.said(edge.link);
-    (edge, client)
+    DialectClient { dialect, translator, credential, lifetime }
 }
 
 #[test]

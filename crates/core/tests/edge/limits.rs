@@ -111,6 +111,21 @@ fn client_with_too_many_control_frames_is_closed() {
 }
 
 #[test]
+fn pongs_that_the_edge_asked_for_cost_nothing() {
+    let mut edge = Edge::paced(RateLimits { controls: Some(RATE), ..RateLimits::default() });
+    let client = edge.open(false);
+    for _ in 0..30 {
+        edge.hear(edge.link, &[ToEdge::Probe { slot: 0 }, ToEdge::Probe { slot: 0 }]);
+        assert_eq!(edge.core.output(client).len(), 2, "one ping until it answers");
+        edge.write_all(client);
+        edge.core.heard(edge.now, client);
+        assert_eq!(edge.core.client_pong(edge.now, client), Reading::On);
+    }
+    (0..10).for_each(|_| assert_eq!(edge.core.client_pong(edge.now, client), Reading::On));
+    assert_eq!(edge.core.client_pong(edge.now, client), Reading::Paused);
+}
+
+#[test]
 fn sockets_of_a_token_subject_share_its_rate() {
     let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
     let token = VerifiedToken { subject: Some(KickName::new("auth0|7")), ..verified(b"", None) };

@@ -2,19 +2,25 @@
 
 use std::time::Duration;
 
-use signaling_core::edge::{ClientKey, Effect, Reading, Refusal};
+use signaling_core::edge::{ClientKey, DialectClient, Effect, Rate, Reading, Refusal};
+use signaling_dialects::Dialect;
 use signaling_protocol::CloseCode;
 use signaling_wire::trunk::ToEdge;
 
+use crate::dialects::client_of;
 use crate::stage::{Edge, attached};
 
 const WELCOME: &str = r#"{"type":"welcome"}"#;
+const RATE: Rate = Rate { per_second: 10, burst: 10 };
 const TEXT: &str = r#"{"type":"signal","to":"bob","data":1}"#;
 
 /// Creates an edge with a client in slot 0 whose node asks for the proof. Its socket is open.
 fn asked() -> (Edge, ClientKey) {
-    let mut edge = Edge::with(|_| {});
-    let client = edge.connect(false, None, None);
+    asked_in(Edge::with(|settings| settings.rates.messages = Some(RATE)), None)
+}
+
+fn asked_in(mut edge: Edge, dialect: Option<DialectClient>) -> (Edge, ClientKey) {
+    let client = edge.connect(false, None, dialect);
     edge.core.attach(edge.now, client, edge.link);
     edge.hear(edge.link, &[ToEdge::Prove { slot: 0 }]);
     assert_eq!(edge.core.next_effect(), Some(Effect::Accept(client)));
@@ -34,10 +40,11 @@ fn answer(edge: &mut Edge, client: ClientKey) {
 fn client_is_welcome_once_it_has_answered() {
     let (mut edge, client) = asked();
     answer(&mut edge, client);
-    assert_eq!(edge.said(edge.link), ["alive 0"]);
+    assert_eq!(edge.said(edge.link), ["proved 0 client-0"]);
     edge.hear(edge.link, &[ToEdge::Prove { slot: 0 }, attached(0, WELCOME)]);
-    assert_eq!(edge.said(edge.link), ["alive 0"], "a repeated request gets its answer too");
-    assert!(edge.output(client).ends_with(WELCOME));
+    assert_eq!(edge.said(edge.link), ["proved 0 client-0"], "a repeated request gets its answer too");
+    let rate = r#""rate":{"messages":10,"burst":10,"now":10}}"#;
+    assert!(edge.output(client).ends_with(rate), "{}", edge.output(client));
     edge.pass(Duration::from_secs(9));
     assert_eq!(edge.closed(), None);
 }
@@ -56,14 +63,37 @@ fn early_messages_wait_for_the_session() {
     assert_eq!(edge.say(client, TEXT), Reading::On, "its pong may be behind");
     answer(&mut edge, client);
     assert_eq!(edge.say(client, TEXT), Reading::Paused);
-    assert_eq!(edge.said(edge.link), ["alive 0"]);
+    assert_eq!(edge.said(edge.link), ["proved 0 client-0"]);
     edge.hear(edge.link, &[attached(0, WELCOME)]);
     assert_eq!(edge.said(edge.link), ["up 0 1", "up 0 2"]);
     assert!(edge.reads_again(client));
 
     let (mut edge, client) = asked();
     let read = (0..256).take_while(|_| edge.say(client, TEXT) == Reading::On).count();
-    assert_eq!((read, edge.said(edge.link)), (255, vec!["alive 0".to_owned()]), "its pong would stay unread");
+    assert_eq!((read, edge.said(edge.link)), (255, vec!["proved 0 client-0".to_owned()]), "its pong would stay unread");
+}
+
+#[test]
+fn flood_before_the_session_is_paused_after_it() {
+    let edge = Edge::with(|settings| settings.rates.messages = Some(Rate { per_second: 10, burst: 1 }));
+    let (mut edge, client) = asked_in(edge, Some(client_of(Dialect::YWebrtc)));
+    let publish = r#"{"type":"publish","topic":"t","data":1}"#;
+    (0..3).for_each(|_| assert_eq!(edge.say(client, publish), Reading::On));
+    answer(&mut edge, client);
+    edge.hear(edge.link, &[attached(0, WELCOME)]);
+    assert_eq!(edge.say(client, publish), Reading::Paused);
+}
+
+#[test]
+fn early_messages_behind_the_end_of_the_socket_are_not_sent() {
+    let edge = Edge::with(|settings| settings.rates.controls = Some(Rate { per_second: 1, burst: 1 }));
+    let (mut edge, client) = asked_in(edge, None);
+    (0..2).for_each(|_| assert_eq!(edge.say(client, r#"{"type":"ping"}"#), Reading::On));
+    assert_eq!(edge.say(client, TEXT), Reading::On);
+    answer(&mut edge, client);
+    edge.hear(edge.link, &[attached(0, WELCOME)]);
+    assert_eq!(edge.closed(), Some(CloseCode::POLICY));
+    assert_eq!(edge.said(edge.link), ["proved 0 client-0", "detach 0 Closed"]);
 }
 
 #[test]
@@ -109,7 +139,7 @@ fn client_that_has_answered_attaches_elsewhere_as_live() {
     edge.core.attach(edge.now, client, next);
     assert_eq!(edge.said(next), ["attach 0 live"]);
     edge.hear(next, &[attached(0, WELCOME)]);
-    assert!(edge.output(client).ends_with(WELCOME));
+    assert!(edge.output(client).contains(r#"{"type":"welcome","#));
 }
 
 #[test]

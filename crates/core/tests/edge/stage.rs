@@ -132,6 +132,7 @@ impl Edge {
                 ToNode::Detach { slot, cause, .. } => format!("detach {slot} {cause:?}"),
                 ToNode::Release { slot, .. } => format!("release {slot}"),
                 ToNode::Alive { slot } => format!("alive {slot}"),
+                ToNode::Proved { slot, client_id } => format!("proved {slot} {client_id}"),
                 ToNode::Kicked { name, at } => format!("kicked {name} {at}"),
             });
         }

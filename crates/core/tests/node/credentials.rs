@@ -27,7 +27,8 @@ fn compete(holder: Attach<'_>, newcomers: &[Option<Credential>]) -> Output {
         let newcomer = newcomer(slot, "anna", slot as u8 + 1);
         node.send_frame(trunk, &ToNode::Attach(Attach { credential: *credential, ..newcomer }));
         // The answers of both clients.
-        [0, slot].into_iter().for_each(|slot| node.send_frame(trunk, &ToNode::Alive { slot }));
+        node.send_frame(trunk, &ToNode::Alive { slot: 0 });
+        node.send_frame(trunk, &ToNode::Proved { slot, client_id: "anna" });
     }
     assert_eq!(node.core.sessions(), 1);
     node.take_output(trunk)
@@ -196,7 +197,7 @@ fn newest_connection_with_token_gets_the_id_when_it_lives() {
     assert_eq!((said.proves, said.attached, said.closed), (vec![1], vec![], vec![]));
     node.send_frame(trunk, &ToNode::Alive { slot: 0 });
     assert_eq!(node.take_output(trunk).rejected, [], "the holder's life does not matter");
-    node.send_frame(trunk, &ToNode::Alive { slot: 1 });
+    node.send_frame(trunk, &ToNode::Proved { slot: 1, client_id: "anna" });
     let said = node.take_output(trunk);
     assert_eq!((said.attached, said.closed, said.rejected), (vec![1], vec![(0, 4410)], vec![]));
     assert_eq!(node.core.sessions(), 1);
@@ -208,9 +209,9 @@ fn newcomer_waiting_for_the_holder_yields_to_one_with_token() {
     node.send_frame(trunk, &ToNode::Attach(newcomer(0, "anna", 1)));
     node.send_frame(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
     attach_with_token(&mut node, trunk, newcomer(2, "anna", 3));
-    node.send_frame(trunk, &ToNode::Alive { slot: 2 });
+    node.send_frame(trunk, &ToNode::Proved { slot: 2, client_id: "anna" });
     let said = node.take_output(trunk);
-    assert_eq!((said.attached, said.closed, said.rejected), (vec![0, 2], vec![(0, 4410)], vec![(1, 409)]));
+    assert_eq!((said.attached, said.closed, said.rejected), (vec![0, 2], vec![(0, 4410)], vec![(1, 503)]));
     node.pass(3 * SECOND);
     assert_eq!(node.core.sessions(), 1);
 }

@@ -45,6 +45,25 @@ fn room_keeps_members_and_capacity_when_its_owner_crashes() {
 }
 
 #[test]
+fn full_node_takes_no_further_seats_of_its_clients() {
+    let (mut stage, _) = stage_with(["n0", "n1", "n2"], RoomSettings { max_bytes: 200_000, ..RoomSettings::default() });
+    stage.attach("a", "n2");
+    for number in 0..200 {
+        stage.join("a", &format!("r{number}"));
+    }
+    // Its owner and backup have bytes left.
+    let room = (200..).map(|number| format!("r{number}")).find(|room| stage.ranked(room)[2] == "n2").unwrap();
+    let refused = stage.join("a", &room);
+    assert!(refused[0].contains(r#""code":"overloaded""#), "{refused:?}");
+    stage.attach("b", "n0");
+    assert!(joined(&stage.join("b", &room)));
+    for number in 0..20 {
+        stage.leave("a", &format!("r{number}"));
+    }
+    assert!(joined(&stage.join("a", &room)));
+}
+
+#[test]
 fn join_waits_while_its_owner_is_cut_off_from_the_backup() {
     let (stage, [owner, backup, third]) = stage();
     let mut stage = stage.with_members(&[("a", owner)]);

@@ -25,6 +25,10 @@ fn contended() -> (Node, TrunkKey) {
     (node, trunk)
 }
 
+fn proved(slot: Slot) -> ToNode<'static> {
+    ToNode::Proved { slot, client_id: "anna" }
+}
+
 fn end(node: &mut Node, trunk: TrunkKey, slot: Slot) -> Output {
     node.send_frame(trunk, &ToNode::Detach { slot, cause: DetachReason::Lost, debts: RateDebts::default() });
     node.take_output(trunk)
@@ -33,7 +37,7 @@ fn end(node: &mut Node, trunk: TrunkKey, slot: Slot) -> Output {
 #[test]
 fn newcomer_that_answers_resumes_the_holders_session() {
     let (mut node, trunk) = contended();
-    node.send_frame(trunk, &ToNode::Alive { slot: 1 });
+    node.send_frame(trunk, &proved(1));
     let said = node.take_output(trunk);
     assert_eq!((said.sessions, said.closed), (vec![(newcomer(0, "anna", 1).session, true)], vec![(0, 4410)]));
 }
@@ -56,10 +60,10 @@ fn newcomer_without_an_answer_leaves_the_id_to_its_holder() {
 fn further_newcomer_replaces_the_one_that_has_to_answer() {
     let (mut node, trunk) = contended();
     let said = attach(&mut node, trunk, 2, false);
-    assert_eq!((said.proves, said.rejected), (vec![2], vec![(1, 409)]));
-    node.send_frame(trunk, &ToNode::Alive { slot: 1 });
+    assert_eq!((said.proves, said.rejected), (vec![2], vec![(1, 503)]), "it may be the one that lives");
+    node.send_frame(trunk, &proved(1));
     assert_eq!(node.take_output(trunk).attached, [0_u32; 0]);
-    node.send_frame(trunk, &ToNode::Alive { slot: 2 });
+    node.send_frame(trunk, &proved(2));
     assert_eq!(node.take_output(trunk).attached, [2]);
 }
 
@@ -80,7 +84,7 @@ fn newcomer_waits_on_when_the_edge_of_the_holder_is_lost() {
     attach(&mut node, trunk, 1, false);
     node.core.trunk_down(node.now, lost);
     assert_eq!(node.take_output(trunk).attached, [0_u32; 0]);
-    node.send_frame(trunk, &ToNode::Alive { slot: 1 });
+    node.send_frame(trunk, &proved(1));
     assert_eq!(node.take_output(trunk).sessions, [(newcomer(0, "anna", 1).session, true)]);
 }
 
@@ -116,7 +120,9 @@ fn session_of_another_node_is_requested_once_its_client_answers() {
     assert_eq!(node.take_output(trunk).proves, [1]);
     node.sends_to(&mut other);
     assert_eq!(other.take_output(edge).closed, [], "it is not asked for yet");
-    node.send_frame(trunk, &ToNode::Alive { slot: 1 });
+    node.send_frame(trunk, &ToNode::Proved { slot: 1, client_id: &anna });
+    node.send_frame(trunk, &ToNode::Attach(Attach { request, ..newcomer(2, &anna, 3) }));
+    assert_eq!(node.take_output(trunk).rejected, [(2, 503)], "the first one has answered");
     node.sends_to(&mut other);
     assert_eq!(other.take_output(edge).closed, [(0, 4410)]);
     other.sends_to(&mut node);

@@ -541,7 +541,9 @@ impl Stage {
                 self.send_frame(node, &ToNode::Confirm { slot, up_to, exceptions: Vec::new() });
             }
             for slot in proven {
-                self.send_frame(node, &ToNode::Alive { slot });
+                let client = self.clients.iter().find(|(_, client)| client.slot == slot);
+                let client_id = client.map(|(name, _)| *name).unwrap_or_default();
+                self.send_frame(node, &ToNode::Proved { slot, client_id });
             }
         }
     }

@@ -19,7 +19,7 @@ use signaling_wire::Credential;
 
 use super::Handshake;
 use super::connect::{self, bearer, open};
-use super::metrics::{self, METRICS};
+use super::metrics::{self, METRICS, RefusalReason};
 use crate::handshake::{self, Accept};
 
 /// Dialects that an edge serves.
@@ -97,6 +97,7 @@ async fn decide(
             Ok(plain(answer))
         }
         (Answer::Reject(rejection), Some(accept)) => {
+            metrics::refused(RefusalReason::Other);
             handshake.log_refusal(peer, &rejection.frame, || None);
             Ok(reject(handshake, &mut request, &accept, &rejection))
         }

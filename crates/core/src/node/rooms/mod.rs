@@ -12,7 +12,7 @@
 //! | limits of new rooms and fan-out, and their budgets | `limits`, `budget` |
 //! | signals of clients that are confined to their rooms | `scope` |
 //! | rooms with a seat at this node | `local_room` |
-//! | bytes of these rooms and seats | `counted` |
+//! | bytes of local rooms and seats | `counted` |
 //! | changes and states sent to clients here and to other nodes | `changes` |
 //! | JSON texts for clients | `messages` |
 //! | seats: refreshed, restored after a loss in the store, dropped | `presence` |
