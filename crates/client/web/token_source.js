@@ -2,7 +2,7 @@
 
 /**
  * @param {string | (() => any)} source a JWT, or a function that returns one, `{token, validMs}` or
- *   null, or a promise of these
+ *   null, or a promise of one of them
  * @returns {Promise<{token: string, valid_ms?: number} | null>} null: the client has to close
  */
 export async function fetchToken(source) {

@@ -63,7 +63,7 @@ pub struct EdgeArgs {
     #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N")]
     pub max_per_address: Option<usize>,
 
-    /// Maximum client sockets with tokens of one subject (0 for no limit)
+    /// Maximum sockets of one token subject (0 for no limit); one more gets 429
     #[arg(long, env = "SIGNALING_MAX_PER_SUBJECT", value_name = "N", default_value_t = 16)]
     pub max_per_subject: usize,
 
@@ -90,8 +90,8 @@ pub struct EdgeArgs {
           value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub handshake_ms: u64,
 
-    /// MESSAGES[/BYTES] per second of one client (0 for no limit; BYTES 1048576 if left out); more
-    /// are refused or delayed. Bursts: 5 s of messages, 4 s of bytes
+    /// MESSAGES[/BYTES] per second of a token subject, else client (0 for no limit; default BYTES
+    /// 1048576); more are refused or delayed. Bursts: 5 s of messages, 4 s of bytes
     #[arg(long, env = "SIGNALING_MESSAGE_RATE", value_name = "RATES", default_value = "200/1048576")]
     pub message_rate: Rates,
 

@@ -49,7 +49,7 @@ metrics! {
         violations: By<ViolationLabel> = "signaling_client_violations_total",
             "Sockets closed for a broken protocol or a message unfinished after 10 s (1008), by close code";
         rate_limited: By<RateLabel> = "signaling_rate_limited_total",
-            "Messages refused over a rate, and sockets closed for ignored refusals or too many pings, by limit";
+            "Messages refused over a rate, and sockets closed for ignored refusals or too many pings or pongs, by limit";
         evicted: By<EvictionLabel> = "signaling_evicted_clients_total",
             "Sockets closed because memory was short (`--max-client-buffer-bytes`), by cause: much unread output \
              or many seats (unread), or an unfinished message (unfinished)";
@@ -113,11 +113,11 @@ label! {
     /// - `Handshakes`: the oldest connection that is no client socket was closed for a new one.
     /// - `Timeout`: a PROXY header, TLS handshake or request head took too long.
     /// - `ProxyHeader`, `Tls`: an invalid PROXY header, a failed TLS handshake.
-    /// - `Other`: another status of a refusal.
+    /// - `Other`: another status, or a refusal of a dialect after the upgrade.
     pub(crate) enum RefusalReason = "reason" {
         BadRequest = "400", Unauthorized = "401", Forbidden = "403", NotFound = "404", Method = "405", Conflict = "409",
         Upgrade = "426", TooLarge = "431", Unavailable = "503", Other = "other", Sockets = "sockets", Address = "address",
-        Subject = "subject",        Rate = "rate", AddressRate = "address_rate", Handshakes = "handshakes", Timeout = "timeout",
+        Subject = "subject", Rate = "rate", AddressRate = "address_rate", Handshakes = "handshakes", Timeout = "timeout",
         ProxyHeader = "proxy_header", Tls = "tls",
     }
 }
