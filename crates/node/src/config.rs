@@ -78,13 +78,13 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_ROOM_CAPACITY", value_name = "N", default_value_t = 1_000, help_heading = ROOMS)]
     pub room_capacity: u32,
 
-    /// Bytes for rooms and seats, at least 1 MiB; further joins are refused
+    /// Bytes for rooms and seats, at least 1 MiB; more joins are refused
     #[arg(long, env = "SIGNALING_ROOM_BYTES", value_name = "BYTES", default_value_t = 128 * 1024 * 1024, help_heading = ROOMS,
           value_parser = clap::value_parser!(u64).range(1_048_576..))]
     pub room_bytes: u64,
 
-    /// Maximum members/s that broadcasts, joins and leaves of a token subject, else client, reach
-    /// (0 for no limit), and twice as many at once; 64 bytes of a member list count as one
+    /// Members per second that requests of a token subject, else client, reach (0 for no limit), and
+    /// twice as many at once; 64 bytes of a member list count as one
     #[arg(long, env = "SIGNALING_BROADCAST_RATE", value_name = "MEMBERS", default_value_t = 5_000, help_heading = ROOMS)]
     pub broadcast_rate: u32,
 

@@ -237,9 +237,16 @@ async fn an_owner_of_rooms_hangs(operator: &Operator<'_>) {
 
 /// Has clients make rooms with large data until a node uses 80% of its room bytes.
 async fn clients_make_large_rooms(operator: &Operator<'_>) {
-    let is_nearly_full = async || {
+    let is_above = async || {
         let bytes = operator.mesh.metrics("node-", "signaling_room_bytes", "").await;
         bytes.into_iter().any(|bytes| bytes > 0.8 * f64::from(ROOM_BYTES))
+    };
+    // Changes take memory until the backup has them.
+    let is_nearly_full = async || {
+        is_above().await && {
+            sleep(Duration::from_secs(1)).await;
+            is_above().await
+        }
     };
     let mut makers = Vec::new();
     while !is_nearly_full().await {
@@ -284,7 +291,7 @@ async fn a_node_stalls(operator: &Operator<'_>) {
     }
     // Most scrapes of a node that pauses for so long get an answer.
     tokio::select! {
-        () = stalls(operator, Duration::from_millis(600)) => {}
+        () = stalls(operator, Duration::from_millis(600), async || ()) => {}
         () = operator.prometheus.fires(SICK[0]) => {}
     }
     // It may be paused now, and no pause may be longer than intended.
@@ -292,12 +299,19 @@ async fn a_node_stalls(operator: &Operator<'_>) {
     // Too short for the other nodes to suspect it.
     let node = [("INSTANCE", "node-1".to_owned())];
     tokio::select! {
-        () = stalls(operator, Duration::from_millis(1_200)) => {}
+        () = stalls(operator, Duration::from_millis(1_200), async || ()) => {}
         () = operator.drill(&["SignalingDeliverySlow"], &node) => {}
     }
-    // Long enough.
+    // Long enough. Only a trunk that is open again is lost again, and balancers wait ever longer.
+    let internal = operator.mesh.state().nodes[1].internal.clone();
+    let all_trunks = async || {
+        eventually("trunks of both balancers", async || {
+            admin(&internal, "GET", "server").await["edges"].as_array().unwrap().len() >= 2
+        })
+        .await;
+    };
     tokio::select! {
-        () = stalls(operator, Duration::from_millis(2_500)) => {}
+        () = stalls(operator, Duration::from_millis(2_500), all_trunks) => {}
         () = async {
             // Scrapes of a node that pauses for so long are too rare for the first alert.
             for alert in &SICK[1..] {
@@ -310,8 +324,9 @@ async fn a_node_stalls(operator: &Operator<'_>) {
 /// Alerts of a node that pauses again and again.
 const SICK: [&str; 3] = ["SignalingEventLoopStalls", "SignalingNodeSuspect", "SignalingTrunkLoop"];
 
-/// Pauses the process that is node-1 now for `still`, repeatedly. Its successor is not paused.
-async fn stalls(operator: &Operator<'_>, still: Duration) {
+/// Pauses the process that is node-1 now for `still`, repeatedly, each time after `recovered`. Its
+/// successor is not paused.
+async fn stalls(operator: &Operator<'_>, still: Duration, recovered: impl AsyncFn()) {
     let sick = operator.pid("node-1");
     while operator.pid("node-1") == sick {
         // It may be killed meanwhile.
@@ -319,7 +334,8 @@ async fn stalls(operator: &Operator<'_>, still: Duration) {
         sleep(still).await;
         let _ = operator.mesh.resume("node-1").await;
         // It is scraped at least once, and once more before the rules forget its values.
-        sleep(Duration::from_millis(800)).await;
+        sleep(Duration::from_millis(600)).await;
+        recovered().await;
     }
     std::future::pending::<()>().await;
 }

@@ -149,7 +149,7 @@ async fn connection_that_does_not_answer_takes_no_id() {
     let (mut first, start) = (gone().await, Instant::now());
     assert_eq!(first.frame().await.0, PING, "and no welcome");
     let mut second = gone().await;
-    assert_eq!(first.closed().await.0, 4409, "a further one replaces it");
+    assert_eq!(first.closed().await.0, 1013, "a further one takes its place");
     assert_eq!(second.closed().await.0, 4004);
     let waited = start.elapsed().as_millis();
     assert!((1_900..4_000).contains(&waited), "{waited} ms");

@@ -119,7 +119,7 @@ impl NodeCore {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.counts.lingering_moved += 1;
                     let (until, delivered) = (now + ttl.as_duration(), DeliveredIds::from_runs(delivered));
-                    let lingering = Lingering { attachment, seq, credential, delivered, debts, until };
+                    let lingering = Lingering { attachment, seq, credential, subject: None, delivered, debts, until };
                     self.store_lingering(now, &client, lingering);
                 }
             }

@@ -12,6 +12,7 @@ use signaling_wire::{Credential, MessageNumber, SessionId};
 use slotmap::SlotMap;
 
 use super::linger::Lingering;
+use super::lingering_subjects::LingeringSubjects;
 use super::location::Location;
 use super::pending_resume::PendingResume;
 use super::session::{Contender, Session};
@@ -43,6 +44,7 @@ pub(super) struct Directory {
     /// Sessions that were detached, until [`Self::take_detached`].
     detached: Vec<SessionId>,
     pub(super) lingering: HashMap<ClientId, Lingering>,
+    lingering_subjects: LingeringSubjects,
     max_lingering: usize,
     /// Clients at other nodes than the ranking names.
     pub(super) locations: HashMap<ClientId, Location>,
@@ -135,6 +137,18 @@ impl Directory {
         self.lingering.len() < self.max_lingering
     }
 
+    /// Stores a session that lingers from now on. Ends the oldest one of its subject if that has too
+    /// many.
+    pub(super) fn start_lingering(&mut self, client: ClientId, it: Lingering) {
+        let (subject, session) = (it.subject.clone(), it.attachment.session);
+        self.lingering.insert(client.clone(), it);
+        let Some(subject) = subject else { return };
+        let lingers = is_lingering(&self.lingering);
+        if let Some(oldest) = self.lingering_subjects.add(subject, (client, session), lingers) {
+            self.lingering.remove(&oldest);
+        }
+    }
+
     /// Returns a session of a client if it lingers.
     pub(super) fn lingering_session(&self, client: &ClientId, session: SessionId) -> Option<&Lingering> {
         self.lingering.get(client).filter(|lingering| lingering.attachment.session == session)
@@ -186,6 +200,7 @@ impl Directory {
         let before = self.locations.len();
         self.locations.retain(|_, known| known.until > now);
         self.lingering.retain(|_, known| !known.left(now).is_zero());
+        self.lingering_subjects.sweep(is_lingering(&self.lingering));
         self.locations.len() < before
     }
 
@@ -340,4 +355,8 @@ mod tests {
         }
         assert_eq!(directory.contended.len(), 1);
     }
+}
+
+fn is_lingering(lingering: &HashMap<ClientId, Lingering>) -> impl Fn(&ClientId, SessionId) -> bool {
+    |client, session| lingering.get(client).is_some_and(|known| known.attachment.session == session)
 }

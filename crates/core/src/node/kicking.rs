@@ -78,6 +78,6 @@ impl NodeCore {
 }
 
 /// Returns the subject of a client's token. `None`: the client has no token.
-fn subject_of(session: &Session) -> Option<&str> {
+pub(super) fn subject_of(session: &Session) -> Option<&str> {
     session.grant.as_ref()?.subject.as_deref()
 }

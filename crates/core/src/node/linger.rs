@@ -9,9 +9,11 @@ use signaling_wire::forward::{Attachment, Item};
 use signaling_wire::{Credential, RateDebts, RemainingTtl, Seq, SessionId};
 
 use super::delivered_ids::DeliveredIds;
+use super::kicking::subject_of;
 use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, SessionKey};
+use crate::edge::KickName;
 
 /// State of a session without a socket.
 #[derive(Debug, Clone)]
@@ -22,6 +24,9 @@ pub(super) struct Lingering {
     pub(super) seq: Seq,
     /// The client's credential. `None`: it has none.
     pub(super) credential: Option<Credential>,
+    /// Subject of the client's token. `None`: it is the client's id, there is no token, or a peer
+    /// sent this state.
+    pub(super) subject: Option<KickName>,
     /// Its delivered signals.
     pub(super) delivered: DeliveredIds,
     /// Rates that the client had used when its socket was lost.
@@ -35,7 +40,8 @@ impl Lingering {
     pub(super) fn of(session: &Session, until: Instant) -> Self {
         let Session { seq, ref credential, ref delivered, debts, .. } = *session;
         let (credential, delivered) = (credential.as_deref().copied(), delivered.clone());
-        Self { attachment: session.attachment(), seq, credential, delivered, debts, until }
+        let subject = subject_of(session).filter(|subject| *subject != session.client_id.as_str()).map(KickName::new);
+        Self { attachment: session.attachment(), seq, credential, subject, delivered, debts, until }
     }
 
     /// Returns the time in which its client can still resume it.
@@ -73,7 +79,7 @@ impl NodeCore {
             return;
         }
         let (client, lingering) = (session.client_id.clone(), Lingering::of(session, until));
-        self.directory.lingering.insert(client.clone(), lingering);
+        self.directory.start_lingering(client.clone(), lingering);
         self.send_home(now, &client);
     }
 
@@ -100,7 +106,7 @@ impl NodeCore {
             return;
         }
         let until = arrived.until.min(now + self.settings.resume);
-        self.directory.lingering.insert(client.clone(), Lingering { until, ..arrived });
+        self.directory.start_lingering(client.clone(), Lingering { until, ..arrived });
         if !self.attach_pending_resume(now, client) {
             self.send_home(now, client);
         }

@@ -49,6 +49,7 @@ mod inputs;
 mod kicking;
 mod lane;
 mod linger;
+mod lingering_subjects;
 mod location;
 mod mesh_rooms;
 mod outbound;

@@ -1,8 +1,9 @@
 //! Sessions that attach, detach and compete for an id at one node.
 
 use signaling_core::node::Rules;
+use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, ToNode};
-use signaling_wire::{DownSeq, RateDebts};
+use signaling_wire::{DownSeq, RateDebts, SessionId};
 
 use crate::node::{Node, SECOND, newcomer};
 
@@ -67,4 +68,28 @@ fn sessions_past_the_lingering_limit_are_refused_and_counted() {
         node.send_frame(trunk, &ToNode::Detach { slot, cause: DetachReason::Lost, debts: RateDebts::default() });
     }
     assert_eq!((node.core.lingering(), node.core.counts().lingering_refused), (1, 1));
+}
+
+#[test]
+fn sixty_four_sessions_of_a_subject_linger_and_the_oldest_goes_first() {
+    let (mut node, trunk) = Node::with_trunk();
+    let grant = Grant { subject: Some("alice".into()), ..Grant::default() }.to_bytes();
+    let clients: Vec<_> = (0..65).map(|number| format!("~pj:{number}")).collect();
+    let lose = |node: &mut Node, slot: u32, client: &str, session: u8| {
+        let session = SessionId([session; 16]);
+        let arrival = Attach { grant: Some(&grant), session, ..newcomer(slot, client, 1) };
+        node.send_frame(trunk, &ToNode::Attach(arrival));
+        node.send_frame(trunk, &ToNode::Detach { slot, cause: DetachReason::Lost, debts: RateDebts::default() });
+    };
+    lose(&mut node, 70, "alice", 70);
+    (0..64).for_each(|slot| lose(&mut node, slot, &clients[slot as usize], slot as u8));
+    assert_eq!(node.core.lingering(), 65, "the client with the subject as its id is not one of them");
+    lose(&mut node, 0, &clients[0], 100);
+    assert_eq!(node.core.lingering(), 65, "it lingers once");
+    lose(&mut node, 64, &clients[64], 64);
+    assert_eq!(node.core.lingering(), 65);
+    node.send_frame(trunk, &ToNode::Attach(newcomer(71, &clients[1], 3)));
+    assert_eq!(node.core.lingering(), 65, "the oldest has gone");
+    node.pass(31 * SECOND);
+    assert_eq!(node.core.lingering(), 0);
 }
