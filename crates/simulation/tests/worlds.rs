@@ -5,7 +5,7 @@ use clap::{Parser, ValueEnum as _};
 use signaling_simulation::{Counters, FaultKind, Preset, Size, run, run_digested};
 
 /// Options of a world, its seed, and the violation that it once showed.
-const MENDED: [(&str, u64, &str); 24] = [
+const MENDED: [(&str, u64, &str); 27] = [
     (Preset::Large.options(), 5_200_511, "restored seat above the capacity"),
     (Preset::Large.options(), 5_200_319, "restored seat above the capacity"),
     (Preset::Large.options(), 6_001_233, "resumed session lost the seats of its ended socket"),
@@ -19,6 +19,9 @@ const MENDED: [(&str, u64, &str); 24] = [
     (Preset::Hasty.options(), 5_401_831, "both of two players received NewPeer"),
     (Preset::Hasty.options(), 41_000_025, "restored seat above the capacity"),
     (Preset::Hasty.options(), 41_000_489, "work of a room left at a node"),
+    (Preset::Default.options(), 62_004_785, "connect of a page that was gone took an id"),
+    (Preset::Large.options(), 61_002_402, "connect of a page that was gone took an id"),
+    ("--rooms 0 --nodes 5 --faults 14", 70_000_721, "connect of a page that was gone took an id"),
     (Preset::Default.options(), 62_007_067, "member without changes after its leave failed"),
     (Preset::Parted.options(), 63_002_314, "member without changes after its leave failed"),
     (Preset::Rooms.options(), 61_002_235, "returned member got an earlier state than it had"),

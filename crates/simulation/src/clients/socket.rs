@@ -46,6 +46,8 @@ pub(crate) struct Socket {
     pub(super) up_arrives: Micros,
     /// Bytes of an incomplete frame that the client has read.
     pub(super) received: Vec<u8>,
+    /// `true` if the edge had it prove that it lives.
+    pub(super) proves: bool,
     /// `true` once the client has read `welcome`.
     pub(super) welcomed: bool,
     /// Time until which the client reads nothing.
@@ -145,8 +147,10 @@ impl World {
 
     fn opened(&mut self, id: SocketId) {
         let Some((edge, key)) = self.key_of(id) else { return };
-        self.edges[edge].core.socket_opened(self.agenda.instant(), key);
+        let core = &mut self.edges[edge].core;
+        core.socket_opened(self.agenda.instant(), key);
         let socket = &mut self.sockets[id];
+        socket.proves = core.output(key).first() == Some(&(0x80 | PING));
         socket.state = State::Open;
         self.trace.line(|| format!("socket {id} of c{} is open", socket.client));
         if socket.left {
@@ -220,11 +224,12 @@ impl World {
             self.socket_takes(id, last_words);
         }
         self.sockets[id].state = State::Closed;
-        let Socket { client, left, slow, come_back_after, welcomed, .. } = self.sockets[id];
+        let Socket { client, left, slow, come_back_after, proves, welcomed, .. } = self.sockets[id];
         let is_drained = code == CloseCode::GOING_AWAY && self.edges[edge].draining;
         self.trace.sent(last_words, || format!("socket {id} of c{client} is closed by the mesh: {code:?}"));
         let gives_up = self.subscribers.contains(client) && code == CloseCode::TRY_AGAIN;
-        let is_unproven = !welcomed && (code == CloseCode::TRY_AGAIN || slow && code == CloseCode::HEARTBEAT_MISSED);
+        let is_unproven =
+            proves && !welcomed && (code == CloseCode::TRY_AGAIN || slow && code == CloseCode::HEARTBEAT_MISSED);
         let is_expected = left || is_drained || gives_up || is_unproven || slow && code == CloseCode::TOO_SLOW;
         if !is_expected {
             self.ledger.broken("closed by the mesh", format!("socket {id} of c{client}: {code:?}"));
