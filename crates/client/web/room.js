@@ -105,12 +105,14 @@ export class Room extends Emitter {
   }
 
   async #seated(accepted, queue, signal) {
-    await accepted;
     try {
+      await accepted;
       await this.#seat(queue, signal);
     } catch (error) {
-      const mustLeave = ['aborted', 'room_full'].includes(/** @type {MeshError} */ (error).code);
-      if (mustLeave) this.leave().catch(() => {});
+      const { code, wasSent } = /** @type {MeshError} */ (error);
+      // The core leaves a room that the client still joins, unless another join wants it.
+      const isIn = ['member', 'waiting'].includes(this.state);
+      if (wasSent && isIn && ['aborted', 'room_full'].includes(code)) this.leave().catch(() => {});
       throw error;
     }
   }

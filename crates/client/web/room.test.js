@@ -103,6 +103,43 @@ test('abort of a join leaves the room or its queue', async (context) => {
   }
 });
 
+test('abort of a join before its ack leaves a room with a seat', async (context) => {
+  for (const seat of [() => joined(1, ['bob']), () => waiting(1)]) {
+    const { room } = hall(context);
+    const abort = new AbortController();
+    const join = room.join({ signal: abort.signal });
+    seat();
+    abort.abort();
+    await assert.rejects(join, { code: 'aborted', wasSent: true });
+    assert.equal(room.state, 'out');
+    ack(1);
+    assert.deepEqual(sent().at(-1), { type: 'leave', id: 2, room: 'hall' });
+  }
+});
+
+test('abort of a join that was not sent keeps a seat', async (context) => {
+  const { room } = hall(context);
+  room.join();
+  joined(1, ['bob']);
+  ack(1);
+  await assert.rejects(room.join({ signal: AbortSignal.abort() }), { code: 'aborted', wasSent: false });
+  assert.deepEqual([room.state, sent().length], ['member', 1]);
+});
+
+test('abort of a join does not end a later join', async (context) => {
+  const { room } = hall(context);
+  const abort = new AbortController();
+  const first = assert.rejects(room.join({ signal: abort.signal }), { code: 'aborted' });
+  abort.abort();
+  const second = room.join();
+  await first;
+  ack(1);
+  joined(1, ['bob']);
+  ack(2);
+  await second;
+  assert.deepEqual([room.state, sent().length], ['member', 2]);
+});
+
 test('join leave and join in a row end as a member', async (context) => {
   const { room, events } = hall(context);
   const first = room.join();
