@@ -168,6 +168,16 @@ test('join ends when the client leaves before its seat', async (context) => {
   await join;
 });
 
+test('join rejects when its place in the queue expires', async (context) => {
+  const { room } = hall(context);
+  const join = room.join();
+  waiting(1);
+  ack(1);
+  await null;
+  deliver({ type: 'left', room: 'hall', reason: 'expired' });
+  await assert.rejects(join, { code: 'expired', message: 'the seat in the room expired' });
+});
+
 test('refused join rejects with the text and wait of the server', async (context) => {
   const { room } = hall(context);
   const join = room.join();

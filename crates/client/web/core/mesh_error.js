@@ -41,7 +41,7 @@ const TEXT_BY_CODE = {
   aborted: 'aborted by its signal',
   bad_name: 'a name has 1 to 128 of A-Z a-z 0-9 . _ ~ : @ -',
   closed: 'the client is closed',
-  expired: 'no answer within the time limit',
+  expired: 'the seat in the room expired',
   forbidden: 'the token does not admit this room',
   left: 'the client left the room',
   not_in_room: 'the client is not in this room: join it first',
