@@ -15,16 +15,11 @@ export class MeshError extends Error {
    * @type {number | undefined}
    */
   closeCode;
-  /**
-   * HTTP status of a refusal, where the platform reports it.
-   * @type {number | undefined}
-   */
-  status;
 
   /**
    * @param {string} code
    * @param {{message?: string, retryAfterMs?: number, wasSent?: boolean, closeCode?: number,
-   *   status?: number, cause?: unknown}} [details]
+   *   cause?: unknown}} [details]
    */
   constructor(code, { message = TEXT_BY_CODE[code] ?? code, cause, ...details } = {}) {
     super(message, cause === undefined ? undefined : { cause });
@@ -32,7 +27,6 @@ export class MeshError extends Error {
     this.retryAfterMs = details.retryAfterMs;
     this.wasSent = details.wasSent ?? false;
     this.closeCode = details.closeCode;
-    this.status = details.status;
   }
 }
 
