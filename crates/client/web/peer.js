@@ -34,7 +34,8 @@ export class PeerConnection extends Emitter {
   #isBusy = false;
   /** `#need` of the last wish. */
   #asked = '';
-  #mustRestart = false;
+  /** ICE restart: `wanted`, `sent` in a wish or offer that waits, or none. */
+  #iceRestart = '';
   #restarts = 0;
 
   /**
@@ -171,7 +172,7 @@ export class PeerConnection extends Emitter {
     this.#sent = new SentTracks(connection);
     this.#sentLabels = '{}';
     this.#asked = '';
-    this.#mustRestart = false;
+    this.#iceRestart = '';
     this.#restarts = 0;
     connection.onnegotiationneeded = () => {
       this.#negotiation.needed();
@@ -212,6 +213,7 @@ export class PeerConnection extends Emitter {
     if (want) return { wanted: this.#want() };
     if (candidate) return connection.addIceCandidate(candidate);
     if (apply) {
+      if (this.#iceRestart === 'sent') this.#iceRestart = '';
       await connection.setRemoteDescription(apply);
       if (connection !== this.#connection) return undefined;
       this.#received.set(connection, labels);
@@ -227,9 +229,9 @@ export class PeerConnection extends Emitter {
 
   #want() {
     this.#asked = this.#need;
-    const restart = this.#mustRestart || undefined;
-    this.#mustRestart = false;
-    return { ...this.#sent.wanted, restart };
+    if (this.#iceRestart === '') return this.#sent.wanted;
+    this.#iceRestart = 'sent';
+    return { ...this.#sent.wanted, restart: true };
   }
 
   /** Transceivers that tracks lack at the present connection of the other side. */
@@ -237,15 +239,17 @@ export class PeerConnection extends Emitter {
     return this.#negotiation.theirs + JSON.stringify(this.#sent.wanted);
   }
 
-  /** Requests a negotiation that the browser does not: for lacking transceivers, and for labels. */
+  /** Requests a negotiation that the browser does not: for transceivers, a restart, and labels. */
   #check() {
     const lacks = !this.#need.endsWith('{}') && this.#need !== this.#asked;
-    if (lacks || JSON.stringify(this.#sent.labels) !== this.#sentLabels) this.#negotiation.needed();
+    const isOld = JSON.stringify(this.#sent.labels) !== this.#sentLabels;
+    if (lacks || isOld || this.#iceRestart === 'wanted') this.#negotiation.needed();
   }
 
   #grow(wanted) {
     this.#sent.grow(wanted);
-    if (wanted.restart && this.#connection.signalingState === 'stable') this.#restartIce();
+    // A restart of this side serves both.
+    if (wanted.restart && this.#iceRestart === '') this.#restartIce();
   }
 
   #setTracks() {
@@ -257,8 +261,8 @@ export class PeerConnection extends Emitter {
 
   #restartIce() {
     this.#connection.setConfiguration(this.#options.configuration?.());
+    this.#iceRestart = this.#options.offers ? 'sent' : 'wanted';
     if (this.#options.offers) return this.#connection.restartIce();
-    this.#mustRestart = true;
     this.#negotiation.needed();
     this.#step();
   }

@@ -131,7 +131,9 @@ test('ICE restarts three times before it reports a failure', async () => {
   assert.match(failures[0].error.message, /no path/);
   firm.restart();
   await settled();
-  assert.equal(firm.connection.restarts, 4);
+  assert.deepEqual([firm.connection.restarts, firm.connectionState], [4, 'connected']);
+  firm.connection.becomes('failed');
+  assert.equal(firm.connection.restarts, 5);
 });
 
 test('side without offers requests an ICE restart', async () => {
@@ -141,6 +143,45 @@ test('side without offers requests an ICE restart', async () => {
   await settled();
   assert.equal(firm.connection.restarts, 1);
   assert.equal(JSON.parse(asking.connection.remoteDescription.sdp).ice, 2);
+});
+
+test('ICE restart is not lost while other changes are negotiated', async () => {
+  for (const changing of ['asking', 'firm']) {
+    for (let delay = 0; delay < 30; delay += 1) {
+      const sides = pair();
+      await settled();
+      sides[changing].publish([new FakeTrack('video')], 'main');
+      for (let turn = 0; turn < delay; turn += 1) await null;
+      sides.asking.connection.becomes('failed');
+      await settled();
+      const { remoteDescription } = sides.asking.connection;
+      assert.equal(JSON.parse(remoteDescription.sdp).ice, 2, `${changing} ${delay}`);
+      assert.deepEqual(kinds(changing === 'firm' ? sides.asking : sides.firm), { main: ['video'] });
+    }
+  }
+});
+
+test('repeated wish has the ICE restart of the lost one', async () => {
+  const { asking, firm } = pair();
+  await settled();
+  const { receive } = firm;
+  firm.receive = () => {};
+  asking.restart();
+  await settled();
+  firm.receive = receive;
+  asking.repeat();
+  await settled();
+  assert.deepEqual([firm.connection.restarts, failures], [1, []]);
+});
+
+test('ICE restarts once when both sides fail', async () => {
+  for (const order of [['asking', 'firm'], ['firm', 'asking']]) {
+    const sides = pair();
+    await settled();
+    for (const side of order) sides[side].connection.becomes('failed');
+    await settled();
+    assert.equal(sides.firm.connection.restarts, 1, String(order));
+  }
 });
 
 test('new connections and ICE restarts use the present servers', async () => {
