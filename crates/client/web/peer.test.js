@@ -244,6 +244,29 @@ test('invalid message is a failure at most and the next one works', async () => 
   assert.deepEqual([failures.length, asking.connection.candidates.length], [1, before + 1]);
 });
 
+test('side negotiates further after a description that it refused', async () => {
+  for (const by of ['asking', 'firm']) {
+    const sides = pair();
+    await settled();
+    const { connection } = sides[by];
+    const { setRemoteDescription } = connection;
+    connection.setRemoteDescription = async () => {
+      connection.setRemoteDescription = setRemoteDescription;
+      // A browser keeps its own offer then, which the next one replaces.
+      connection.signalingState = 'stable';
+      throw new Error('refused');
+    };
+    const { of, to } = sent.findLast((message) => message.by !== by);
+    if (by === 'asking') sides.asking.receive({ of, to, description: { type: 'offer', sdp: '{}' } });
+    else sides.firm.publish([new FakeTrack('audio')], 'sound');
+    await settled();
+    assert.deepEqual(failures.map(({ error }) => error.message), ['refused']);
+    sides[by].publish([new FakeTrack('video')], 'main');
+    await settled();
+    assert.deepEqual(kinds(by === 'firm' ? sides.asking : sides.firm).main, ['video'], by);
+  }
+});
+
 test('closed connection sends and receives nothing', async () => {
   const { asking, firm } = pair();
   await settled();

@@ -2,8 +2,8 @@
 const MAX_INBOX = 512;
 
 /**
- * One side of the negotiation of a direct connection (CALL.md): who offers when, names of
- * connections, and new connections. It uses neither WebRTC nor a clock.
+ * One side of the negotiation of a direct connection (CALL.md): the times of offers, names
+ * of connections, and new connections. It uses neither WebRTC nor a clock.
  *
  * The shell performs one step of `next` at a time. Steps but `open`, `send` and `grow` end with
  * `done`:
@@ -104,10 +104,9 @@ export class Negotiation {
 
   /** A step has ended: with what to send, with nothing (undefined), or in an error (null). */
   done({ offer, apply }, result) {
-    if (offer && result === null) this.#isPending = false;
+    if (apply || (offer && result === null)) this.#isPending = false;
     if (apply && result !== null) {
       this.#hasRemote = true;
-      this.#isPending = false;
       // The answer has all changes so far.
       if (!this.#offers) this.#isNeeded = false;
     }
