@@ -56,7 +56,8 @@ export class Call extends Emitter {
       throw new TypeError('RTCPeerConnection: this platform has none, pass a class');
     }
     this.#room = room;
-    this.#options = { maxPeers: MAX_PEERS, iceServers: () => room.client.iceServers, ...options };
+    const { maxPeers = MAX_PEERS, iceServers = () => room.client.iceServers } = options;
+    this.#options = { ...options, maxPeers, iceServers };
     if (options.stream) this.publish(options.stream);
     this.#removers = [
       /** @type {any} */ (room).on('~call', ({ from, data }) => this.#receive(from, data)),

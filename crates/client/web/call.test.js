@@ -278,6 +278,13 @@ test('closed call has no connections and listens no more', async () => {
   assert.deepEqual(mesh.call('ann').peers, []);
 });
 
+test('options that are undefined have their defaults', async () => {
+  const mesh = new Mesh();
+  await mesh.enter('ann');
+  await mesh.enter('bob', { stream: undefined, maxPeers: undefined, iceServers: undefined });
+  assert.deepEqual(stateOf(mesh.call('bob')), ['ann connected open']);
+});
+
 test('wrong arguments are refused at once', () => {
   const { room } = new Mesh().member('ann');
   assert.throws(() => new Call({}, { RTCPeerConnection: FakeConnection }), TypeError);
