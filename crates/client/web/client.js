@@ -147,8 +147,9 @@ export class Client extends Emitter {
       };
       const timer = setTimeout(() => settle(this.#error('expired', 'not connected in time')), this.#connectTimeoutMs);
       this.#connecting.add(settle);
-      this.#start();
-      if (this.#state === 'connected') settle();
+      // In a listener that closed the client, the state is still the former one.
+      if (this.#state === 'connected' && !this.#core.isClosed) settle();
+      else this.#start();
     });
     connected.catch(() => {});
     return connected;
@@ -212,11 +213,13 @@ export class Client extends Emitter {
    *
    * @returns {Promise<void>} resolves when the socket is closed, after at most 2 s
    */
-  close() {
+  async close() {
     this.#perform(() => {
       this.#saves.take();
       this.#core.close();
     });
+    // A listener's call leaves the socket after it returned.
+    await null;
     return this.#socketClosed;
   }
 
@@ -389,8 +392,12 @@ export class Client extends Emitter {
     this.#wasWelcome = true;
     this.#reason = undefined;
     this.#log('info', `connected to ${this.#url}`);
+    this.#settleConnects();
     this.#enter('connected', { isResumed });
-    for (const settle of [...this.#connecting]) settle();
+  }
+
+  #settleConnects(error) {
+    for (const settle of [...this.#connecting]) settle(error);
   }
 
   #lost({ state, in_ms: retryInMs, ...why }) {
@@ -404,8 +411,9 @@ export class Client extends Emitter {
     const details = { ...(reason && { reason }), ...(!isOver && { retryInMs }) };
     if (!isOver) return this.#enter(this.#wasWelcome ? 'reconnecting' : 'connecting', details);
     this.#wasWelcome = false;
+    // Unless a listener has connected again.
+    if (this.#core.isClosed) this.#settleConnects(reason ?? new MeshError('closed'));
     this.#enter('disconnected', details);
-    for (const settle of [...this.#connecting]) settle(reason ?? new MeshError('closed'));
   }
 
   /** Reports a change of the state, and each failed attempt. */

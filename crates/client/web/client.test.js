@@ -191,6 +191,44 @@ test('close resolves when the socket is closed or after 2 s', async (context) =>
   await closed;
 });
 
+test('close in a listener resolves when the socket is closed', async (context) => {
+  const client = connecting(context);
+  let closed;
+  client.on('connected', () => (closed = client.close()));
+  welcome({ resume: 'r1' });
+  await closed;
+  assert.deepEqual([client.state, FakeSocket.latest.readyState], ['disconnected', FakeSocket.CLOSED]);
+});
+
+test('connect in a listener after close resolves once connected', async (context) => {
+  const client = connecting(context);
+  let again;
+  client.once('connected', () => {
+    client.close();
+    again = client.connect();
+  });
+  welcome({ resume: 'r1' });
+  assert.equal(await Promise.race([again, 'pending']), 'pending');
+  assert.equal(client.state, 'connecting');
+  welcome({ resume: 'r2' });
+  await again;
+  client.close();
+});
+
+test('connect in a listener of the end is a new attempt', async (context) => {
+  const client = connecting(context);
+  const first = client.connect();
+  let again;
+  client.once('disconnected', () => (again = client.connect()));
+  FakeSocket.latest.open();
+  FakeSocket.latest.end(4411);
+  await assert.rejects(first, { closeCode: 4411 });
+  assert.equal(await Promise.race([again, 'pending']), 'pending');
+  welcome({ resume: 'r2' });
+  await again;
+  client.close();
+});
+
 test('aborted request is not sent or has no outcome', async (context) => {
   const client = connecting(context);
   const [early, late] = [new AbortController(), new AbortController()];
