@@ -92,7 +92,7 @@ export class Client extends Emitter {
     this.#urls = urls;
     this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
     this.#token = token;
-    this.#connectTimeoutMs = options.connectTimeoutMs ?? CONNECT_TIMEOUT;
+    this.#connectTimeoutMs = Math.min(options.connectTimeoutMs ?? CONNECT_TIMEOUT, MAX_TIMER);
     this.#log = makeLog(options.logLevel, options.logger);
     const storage = options.storage === undefined ? sessionStorageOfPage() : options.storage;
     this.#saves = new SavedSession(storage, clientId);

@@ -157,6 +157,19 @@ test('connect rejects in time with the last reason', async (context) => {
   client.close();
 });
 
+test('longest time limit of connect is that of a timer', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  context.after(() => new Promise(setImmediate));
+  const client = new Client('ws://mesh.example', { ...OPTIONS, connectTimeoutMs: 1e10 });
+  const connected = client.connect();
+  // A real timer with a longer time fires at once.
+  context.mock.timers.tick(2_147_483_646);
+  assert.equal(await Promise.race([connected, 'pending']), 'pending');
+  context.mock.timers.tick(1);
+  await assert.rejects(connected, { code: 'expired' });
+  client.close();
+});
+
 test('connect rejects when the server refuses for good', async (context) => {
   const client = connecting(context);
   const changes = [];
