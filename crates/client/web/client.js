@@ -73,6 +73,8 @@ export class Client extends Emitter {
   /** Ends the watch of the page; null while the client is closed. */
   #unwatch = /** @type {(() => void) | null} */ (null);
   #isPerforming = false;
+  /** Whether the next attempt waits. */
+  #isWaiting = false;
 
   /**
    * Creates a client without a connection: call `connect`.
@@ -325,7 +327,7 @@ export class Client extends Emitter {
 
   #save(session) {
     this.#suspended = this.#saves.put(session);
-    if (this.#core.isSuspended) this.#enter('reconnecting');
+    if (this.#core.isSuspended) this.#enter(this.#trying);
   }
 
   #write(text) {
@@ -381,7 +383,13 @@ export class Client extends Emitter {
   #attempt(url) {
     [this.#url] = this.#urls[url].split('?');
     this.#log('debug', `connecting to ${this.#url}`);
-    this.#enter(this.#wasWelcome ? 'reconnecting' : 'connecting');
+    this.#isWaiting = false;
+    this.#enter(this.#trying);
+  }
+
+  /** State without a connection. @returns {import('./types.js').ClientState} */
+  get #trying() {
+    return this.#wasWelcome ? 'reconnecting' : 'connecting';
   }
 
   #connected({ resumed: isResumed, welcome }) {
@@ -404,12 +412,14 @@ export class Client extends Emitter {
     const isOver = state === 'closed';
     const reason = reasonOf(why, this.#wasWelcome, this.#tokenError);
     this.#reason = reason;
-    if (reason) {
+    // The reason of a wait that is shortened has been logged.
+    if (reason && (isOver || !this.#isWaiting)) {
       const then = isOver ? 'the client stays away' : `next attempt in ${retryInMs} ms`;
       this.#log(isOver ? 'error' : 'warn', `${this.#url}: ${reason.message}, ${then}`);
     }
     const details = { ...(reason && { reason }), ...(!isOver && { retryInMs }) };
-    if (!isOver) return this.#enter(this.#wasWelcome ? 'reconnecting' : 'connecting', details);
+    this.#isWaiting = !isOver;
+    if (!isOver) return this.#enter(this.#trying, details);
     this.#wasWelcome = false;
     // Unless a listener has connected again.
     if (this.#core.isClosed) this.#settleConnects(reason ?? new MeshError('closed'));
@@ -477,7 +487,10 @@ export class Client extends Emitter {
       // A call that fails after its time limit must not end the next one.
       if (call !== this.#tokenCalls) return;
       this.#tokenError = error;
-      emit(this, 'error', reasonOf(NO_TOKEN, false, error));
+      const reason = /** @type {MeshError} */ (reasonOf(NO_TOKEN, false, error));
+      // Otherwise the end of the attempt is logged.
+      if (this.#state === 'connected') this.#log('warn', reason.message);
+      emit(this, 'error', reason);
       this.#perform((now, random) => this.#core.tokenFailed(now, random));
     }
   }

@@ -303,6 +303,64 @@ test('error of the token function is the cause of its reason', async (context) =
   client.close();
 });
 
+test('failed renewal of a token is logged', async (context) => {
+  let now = 0;
+  context.mock.method(performance, 'now', () => now);
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  context.after(() => new Promise(setImmediate));
+  const logged = [];
+  const logger = { ...console, warn: (text) => logged.push(text) };
+  const tokens = [{ token: 'jwt', validMs: 100_000 }];
+  const token = () => tokens.pop() ?? Promise.reject(new Error('backend says 500'));
+  const client = new Client('ws://mesh.example', { ...OPTIONS, token, logger, logLevel: 'warn' });
+  client.connect();
+  await new Promise(setImmediate);
+  welcome({ resume: 'r1' });
+  now = 95_000;
+  FakeSocket.latest.deliver({ type: 'pong' });
+  context.mock.timers.tick(95_000);
+  await new Promise(setImmediate);
+  assert.deepEqual(logged, ['signaling-mesh: the token function failed: backend says 500']);
+  client.close();
+});
+
+test('failed attempt is logged once when the network changes', (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  let random = 0;
+  context.mock.method(Math, 'random', () => random);
+  context.after(() => new Promise(setImmediate));
+  const logged = [];
+  const logger = { ...console, warn: (text) => logged.push(text) };
+  const client = new Client('ws://mesh.example', { ...OPTIONS, logger, logLevel: 'warn' });
+  const waits = [];
+  client.on('state', ({ retryInMs }) => waits.push(retryInMs));
+  client.connect();
+  for (let attempts = 1; attempts <= 2; attempts += 1) {
+    random = 0.9;
+    FakeSocket.latest.end(1006);
+    random = 0.1;
+    client.networkChanged();
+    assert.equal(logged.length, attempts);
+    client.connect();
+  }
+  assert.deepEqual(waits, [undefined, 900, 100, 900, 100]);
+  client.close();
+});
+
+test('page that is left before its first connection is connecting', (context) => {
+  const page = new EventTarget();
+  for (const method of ['addEventListener', 'removeEventListener']) {
+    globalThis[method] = page[method].bind(page);
+    context.after(() => delete globalThis[method]);
+  }
+  const client = connecting(context);
+  const states = [];
+  client.on('state', ({ state }) => states.push(state));
+  page.dispatchEvent(Object.assign(new Event('pagehide'), { persisted: true }));
+  assert.deepEqual([client.state, states], ['connecting', []]);
+  client.close();
+});
+
 test('client closes when the token function returns null', async (context) => {
   context.mock.timers.enable({ apis: ['setTimeout'] });
   const client = new Client('ws://mesh.example', { ...OPTIONS, token: () => null });
