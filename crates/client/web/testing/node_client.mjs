@@ -1,6 +1,6 @@
 /**
  * A client in its own process, for `node.test.js`: connects to the addresses of the arguments after
- * the name of the scenario and `ws` or `global`. Prints each state with its time.
+ * the name of the scenario and `global` or the path of `ws`. Prints each state with its time.
  */
 
 import { createRequire } from 'node:module';
@@ -8,8 +8,7 @@ import { createRequire } from 'node:module';
 import { Client } from '../index.js';
 
 const [scenario, type, ...urls] = process.argv.slice(2);
-const require = createRequire(new URL('../../../../target/package/web/index.js', import.meta.url));
-const WebSocket = type === 'ws' ? require('ws') : globalThis.WebSocket;
+const WebSocket = type === 'global' ? globalThis.WebSocket : createRequire(import.meta.url)(type);
 const client = new Client(urls, { clientId: 'node', WebSocket, logLevel: 'none', connectTimeoutMs: 1_500 });
 const start = performance.now();
 client.on('state', ({ state, reason }) => {
