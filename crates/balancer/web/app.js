@@ -57,7 +57,10 @@ function stateChanged(change) {
   const mayChangeId = !chosen && !wasConnected && newIds < MAX_NEW_IDS;
   if (change.reason?.closeCode === ID_IN_USE && mayChangeId) {
     newIds += 1;
-    return start(newClientId());
+    call.close();
+    const id = newClientId();
+    camera.setName(name || id);
+    return start(id);
   }
   wasConnected ||= change.state === 'connected';
   view.showSignaling(change.state, explainState(change, wasConnected));
@@ -77,7 +80,8 @@ async function enter() {
   try {
     await room.join({ data: ownData() });
   } catch (error) {
-    if (own === client && room.state === 'out') outside ||= explainError(error);
+    // The state of the room, which comes first, has its reason as a code alone.
+    if (own === client && room.state === 'out' && error.code !== 'left') outside = explainError(error);
   }
   draw();
 }
