@@ -94,8 +94,8 @@ function leave() {
 
 const ownData = () => ({ name, node: client.node });
 
-/** Tells the others the own name and node. */
-function tellData() {
+/** Shows the own name and node to the others. */
+function showData() {
   if (room.state === 'member') room.update(ownData()).catch(() => {});
 }
 
@@ -103,7 +103,7 @@ function rename(newName) {
   name = newName;
   storeName(name);
   camera.setName(name || client.clientId);
-  tellData();
+  showData();
   draw();
 }
 
@@ -111,7 +111,7 @@ function rename(newName) {
 function readNode() {
   const before = nodeById.get(client.clientId);
   setNode(client.clientId, client.node);
-  if (before !== undefined && nodeById.get(client.clientId) !== before) tellData();
+  if (before !== undefined && nodeById.get(client.clientId) !== before) showData();
 }
 
 function setNode(id, node) {

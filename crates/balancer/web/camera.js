@@ -35,7 +35,7 @@ export class Camera {
   }
 
   /**
-   * Turns the camera on or off. To be called again only after the promise has settled.
+   * Turns the camera on or off. The next call has to wait for the promise.
    *
    * The promise rejects if there is no camera, the browser or the user refuses it, or the page is
    * neither on https nor on localhost. The camera then stays off.
@@ -48,7 +48,6 @@ export class Camera {
   async toggleSound() {
     this.#sound = await toggle(this.#sound, { audio: true });
   }
-
 }
 
 async function toggle(stream, constraints) {
