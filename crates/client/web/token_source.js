@@ -16,7 +16,7 @@ export async function fetchToken(source) {
 
 /**
  * Returns the remaining validity of a JWT by this device's clock, or its whole validity if the
- * clock is not within it. Undefined if the claims do not tell.
+ * clock is not within it. Undefined without these claims.
  */
 function validMsOf(token) {
   try {

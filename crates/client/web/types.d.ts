@@ -76,7 +76,10 @@ export interface ClientEvents<Signal = any> {
   signal: Message<Signal>;
   /** Fresh ICE servers. */
   iceServers: IceServer[];
-  /** The token function failed, or the server refused a renewed token. */
+  /**
+   * The token function failed, or the server refused a renewed token or another message without a
+   * number.
+   */
   error: MeshError;
 }
 

@@ -68,7 +68,7 @@ export class Negotiation {
 
   /** The connection has found a candidate. */
   found(candidate) {
-    this.#say({ candidate });
+    this.#send({ candidate });
   }
 
   /** The connection needs another negotiation. */
@@ -120,7 +120,7 @@ export class Negotiation {
       // A reset for an earlier connection needs none: the present one has begun since.
       if (!isNew || reset || of === this.#resetFor) return;
       this.#resetFor = of;
-      this.#say({ reset: true }, of);
+      this.#send({ reset: true }, of);
       return;
     }
     if (reset) {
@@ -152,11 +152,11 @@ export class Negotiation {
   #handleWanted(to, wanted) {
     this.#steps.push({ grow: wanted });
     if (!this.#isPending) this.#isNeeded = true;
-    else if (!this.#hasRemote && to === null) this.#say({ offered: true });
+    else if (!this.#hasRemote && to === null) this.#send({ offered: true });
     else if (!this.#hasRemote) this.repeat();
   }
 
-  #say(message, to = this.theirs) {
+  #send(message, to = this.theirs) {
     this.#steps.push({ send: { of: this.own, to, ...message } });
   }
 }
