@@ -11,7 +11,11 @@ export async function fetchToken(source) {
   if (result === null) return null;
   const token = typeof result === 'string' ? result : result?.token;
   if (typeof token !== 'string') throw new TypeError('token: must return a JWT, {token, validMs} or null');
-  return { token, valid_ms: result.validMs ?? validMsOf(token) };
+  const { validMs = null } = result;
+  if (validMs !== null && !(Number.isFinite(validMs) && validMs > 0)) {
+    throw new TypeError(`validMs: needs a positive number, not ${validMs}`);
+  }
+  return { token, valid_ms: validMs ?? validMsOf(token) };
 }
 
 /**

@@ -33,3 +33,10 @@ test('source may return a text, an object, null or a promise', async () => {
     await assert.rejects(fetchToken(() => wrong), { name: 'TypeError', message: /^token: / });
   }
 });
+
+test('validity that is no positive number is named', async () => {
+  for (const validMs of [0, -1, NaN, Infinity, '60000', {}]) {
+    const named = { name: 'TypeError', message: `validMs: needs a positive number, not ${validMs}` };
+    await assert.rejects(fetchToken(() => ({ token: 'a', validMs })), named);
+  }
+});
