@@ -53,6 +53,20 @@ test('page that is shown again keeps its session and requests', async (context) 
   page.client.close();
 });
 
+test('room of a saved session reports that the client joins', (context) => {
+  const { browser, tab } = start(context);
+  const { client, socket } = browser.open(tab);
+  const room = client.room('hall');
+  const changes = [];
+  room.on('change', () => changes.push(`${room.state} ${room.revision}`));
+  welcome(socket, 'r1', false);
+  room.join().catch(() => {});
+  client.detach();
+  client.connect();
+  assert.deepEqual(changes, ['joining 1', 'out 2', 'joining 3']);
+  client.close();
+});
+
 test('connect after detach resumes the session that was saved', (context) => {
   const { browser, tab } = start(context);
   const { client, socket } = browser.open(tab);

@@ -25,12 +25,11 @@ impl Core {
     }
 
     /// Follows a room from its join on.
-    pub(super) fn follow(&mut self, room: &str) -> bool {
-        let is_new = self.followed(room).is_none();
-        if is_new {
+    pub(super) fn follow(&mut self, room: &str) {
+        if self.followed(room).is_none() {
             self.followed.push(Members::new(room, &self.client_id));
+            self.report(room, [RoomChange::Joining { reason: None }]);
         }
-        is_new
     }
 
     /// Ends a room.

@@ -3,7 +3,6 @@
 use serde_json::value::RawValue;
 use signaling_protocol::ids::check_name;
 
-use super::members::RoomChange;
 use super::{Core, Effect, Ms, Phase, Request, Ticket};
 use crate::outcome::SendError;
 
@@ -25,8 +24,8 @@ impl Core {
             Request::Signal { .. } | Request::Broadcast { .. } => (None, None),
         };
         let ticket = self.requests.push(now, request, self.max_message_bytes)?;
-        if let Some(room) = joined.filter(|room| self.follow(room)) {
-            self.report(&room, [RoomChange::Joining { reason: None }]);
+        if let Some(room) = joined {
+            self.follow(&room);
         }
         if let Some(room) = left {
             self.rooms.leave(&room);

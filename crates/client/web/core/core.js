@@ -352,7 +352,7 @@ export class Core {
       throw new MeshError('too_many_rooms');
     }
     const ticket = this.#requests.push(now, request, this.#maxMessageBytes);
-    if (type === 'join' && !this.room(room)) this.#follow(room).becomes('joining');
+    if (type === 'join') this.#follow(room);
     if (type === 'leave') {
       this.#rooms.leave(room);
       this.#out(room, 'left');
@@ -380,9 +380,10 @@ export class Core {
   }
 
   #follow(room) {
-    const members = this.room(room) ?? new Members(room, this.#clientId, (effect) => this.#emit(effect));
+    if (this.room(room)) return;
+    const members = new Members(room, this.#clientId, (effect) => this.#emit(effect));
     this.#membersByRoom.set(room, members);
-    return members;
+    members.becomes('joining');
   }
 
   #out(room, reason) {
