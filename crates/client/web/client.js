@@ -184,8 +184,7 @@ export class Client extends Emitter {
    */
   signal(to, data, { ttlMs, signal } = {}) {
     assertJson(data);
-    const ttl = ttlMs === undefined ? {} : { ttl_ms: ttlMs };
-    return this.#request({ type: 'signal', to, data, ...ttl }, signal);
+    return this.#request({ type: 'signal', to, data, ttl_ms: ttlMs }, signal);
   }
 
   /**
@@ -405,7 +404,7 @@ export class Client extends Emitter {
   }
 
   #settleConnects(error) {
-    for (const settle of [...this.#connecting]) settle(error);
+    for (const settle of this.#connecting) settle(error);
   }
 
   #lost({ state, in_ms: retryInMs, ...why }) {

@@ -99,8 +99,7 @@ export class Room extends Emitter {
    */
   join({ data, queue = true, signal } = {}) {
     if (data !== undefined) assertJson(data);
-    const fields = data === undefined ? {} : { data };
-    const accepted = this.#link.request({ type: 'join', room: this.name, ...fields }, signal);
+    const accepted = this.#link.request({ type: 'join', room: this.name, data }, signal);
     return this.#seated(accepted, queue, signal);
   }
 

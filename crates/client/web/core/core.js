@@ -156,11 +156,7 @@ export class Core {
     this.#attempts += 1;
     const limit = this.#attempts % PATIENT_ATTEMPT === 0 ? WELCOME_TIMEOUT : OPEN_TIMEOUT;
     this.#phase = { is: 'connecting', since: now, limit, isOpen: false };
-    const open = { url: this.#url };
-    if (this.#resume !== null) open.resume = this.#resume;
-    const token = this.#tokens.useForAttempt();
-    if (token !== undefined) open.token = token;
-    this.#emit({ open });
+    this.#emit({ open: { url: this.#url, resume: this.#resume ?? undefined, token: this.#tokens.useForAttempt() } });
   }
 
   /** Handles the open socket of an attempt, before its `welcome`. */
@@ -328,7 +324,7 @@ export class Core {
     this.#phase = { is: 'closed' };
     this.#emit({ state: 'closed', ...why });
     for (const { ticket, sent } of this.#requests.clear()) this.#settle(ticket, { closed: { sent } });
-    for (const room of [...this.#membersByRoom.keys()]) this.#out(room, 'closed');
+    for (const room of this.#membersByRoom.keys()) this.#out(room, 'closed');
     this.#rooms = new Rooms();
     this.#resume = null;
     this.#hint = null;
@@ -550,7 +546,7 @@ export class Core {
 
   #settle(ticket, as, count) {
     if (ticket === null) return;
-    this.#emit(count === undefined ? { settle: ticket, as } : { settle: ticket, as, count });
+    this.#emit({ settle: ticket, as, count });
   }
 
   #write(message) {
