@@ -62,6 +62,9 @@ pub(super) struct Members {
     /// First position of the list in progress: members before it are not confirmed. `None`: the
     /// list is complete.
     listed_from: Option<u64>,
+    /// Greatest former position in the list in progress. A smaller one that follows is a new order.
+    listed_up_to: u64,
+    is_reordered: bool,
     /// Last member of the page before the requested one; `None` if none is requested.
     after: Option<String>,
 }
@@ -87,6 +90,8 @@ impl Members {
             by_id: BTreeMap::new(),
             next_position: 0,
             listed_from: None,
+            listed_up_to: 0,
+            is_reordered: false,
             after: None,
         }
     }
@@ -114,6 +119,7 @@ impl Members {
             let is_news = self.state != RoomState::Member || self.capacity != page.capacity;
             (self.state, self.version, self.capacity) = (RoomState::Member, page.version, page.capacity);
             (self.count, self.listed_from) = (page.count, Some(self.next_position));
+            (self.listed_up_to, self.is_reordered) = (0, false);
             if is_news {
                 changes.push(RoomChange::Member { capacity: self.capacity, count: self.count() });
             }
@@ -180,11 +186,14 @@ impl Members {
         let position = self.next_position;
         let Some(known) = self.by_id.get_mut(id) else {
             self.next_position += 1;
+            self.listed_up_to = position;
             self.by_id.insert(id.clone(), Known { position, data: data.clone() });
             return Some(RoomChange::MemberJoined(id.clone(), data.clone()));
         };
         if self.listed_from.is_some_and(|first| known.position < first) {
             self.next_position += 1;
+            self.is_reordered |= known.position < self.listed_up_to;
+            self.listed_up_to = self.listed_up_to.max(known.position);
             known.position = position;
         }
         if known.data.as_ref().map(|data| data.get()) == data.as_ref().map(|data| data.get()) {
@@ -199,12 +208,16 @@ impl Members {
         Some(RoomChange::MemberLeft(id, known.data, reason.to_owned()))
     }
 
-    /// Ends a list: removes members that it does not have, oldest first.
+    /// Ends a list: removes members that it does not have, oldest first, and reports a new order.
     fn complete(&mut self) -> Vec<RoomChange> {
         let first = self.listed_from.take().unwrap_or_default();
         let missing = self.by_id.iter().filter(|(_, known)| known.position < first);
         let mut missing: Vec<(u64, String)> = missing.map(|(id, known)| (known.position, id.clone())).collect();
         missing.sort_unstable();
-        missing.iter().filter_map(|(_, id)| self.remove(id, "expired")).collect()
+        let mut changes: Vec<RoomChange> = missing.iter().filter_map(|(_, id)| self.remove(id, "expired")).collect();
+        if std::mem::take(&mut self.is_reordered) {
+            changes.push(RoomChange::Member { capacity: self.capacity, count: self.count() });
+        }
+        changes
     }
 }

@@ -135,14 +135,16 @@ export class Members {
     this.#emit({ member_left: member, room: this.#room, reason });
   }
 
-  /** Ends a list: removes members that it does not have, and takes its order. */
+  /** Ends a list: removes members that it does not have, and takes its order, which it reports. */
   #complete() {
     const listed = this.#listed ?? this.#memberById;
     for (const id of this.#memberById.keys()) if (!listed.has(id)) this.#remove(id, 'expired');
     const ids = [...this.#memberById.keys()];
-    if ([...listed.keys()].some((id, at) => id !== ids[at])) this.#list = null;
     this.#memberById = listed;
     this.#listed = null;
+    if ([...listed.keys()].every((id, at) => id === ids[at])) return;
+    this.#list = null;
+    this.becomes('member');
   }
 
   #clear() {
