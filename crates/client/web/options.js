@@ -27,7 +27,7 @@ const RULES = {
 };
 
 /** @returns {never} */
-function refuse(option, value, expected) {
+export function refuse(option, value, expected) {
   throw new TypeError(`${option}: needs ${expected}, not ${typeof value === 'string' ? `"${value}"` : String(value)}`);
 }
 

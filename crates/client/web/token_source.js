@@ -1,5 +1,7 @@
 /** Calls the application's source of tokens. */
 
+import { refuse } from './options.js';
+
 /**
  * @param {string | (() => any)} source a JWT, or a function that returns one, `{token, validMs}` or
  *   null, or a promise of one of them
@@ -12,9 +14,8 @@ export async function fetchToken(source) {
   const token = typeof result === 'string' ? result : result?.token;
   if (typeof token !== 'string') throw new TypeError('token: must return a JWT, {token, validMs} or null');
   const { validMs = null } = result;
-  if (validMs !== null && !(Number.isFinite(validMs) && validMs > 0)) {
-    throw new TypeError(`validMs: needs a positive number, not ${validMs}`);
-  }
+  const isRight = validMs === null || (Number.isFinite(validMs) && validMs > 0);
+  if (!isRight) refuse('validMs', validMs, 'a positive number');
   return { token, valid_ms: validMs ?? validMsOf(token) };
 }
 

@@ -36,7 +36,8 @@ test('source may return a text, an object, null or a promise', async () => {
 
 test('validity that is no positive number is named', async () => {
   for (const validMs of [0, -1, NaN, Infinity, '60000', {}]) {
-    const named = { name: 'TypeError', message: `validMs: needs a positive number, not ${validMs}` };
+    const shown = typeof validMs === 'string' ? `"${validMs}"` : String(validMs);
+    const named = { name: 'TypeError', message: `validMs: needs a positive number, not ${shown}` };
     await assert.rejects(fetchToken(() => ({ token: 'a', validMs })), named);
   }
 });
