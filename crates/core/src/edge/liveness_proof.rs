@@ -117,9 +117,6 @@ impl EdgeCore {
     /// Ends the proof of a client that has its session now, and handles its early messages.
     pub(super) fn end_proof(&mut self, now: Instant, client: ClientKey, proof: LivenessProof) {
         for (is_text, message) in proof.early {
-            if !self.sessions.get(client).is_some_and(|session| session.phase.is_open()) {
-                return;
-            }
             match is_text {
                 true => self.client_text(now, client, &message),
                 false => self.client_binary(now, client, &message),

@@ -5,7 +5,8 @@ use std::time::Duration;
 use signaling_core::edge::{ClientKey, Effect, KickName, Rate, RateLimits, Reading, VerifiedToken};
 use signaling_core::rate_class::RateClass;
 use signaling_protocol::CloseCode;
-use signaling_wire::trunk::{Slot, ToEdge};
+use signaling_wire::RateDebts;
+use signaling_wire::trunk::{Slot, ToEdge, ToNode};
 
 use crate::stage::{Edge, attached, done, down};
 use crate::tokens::verified;
@@ -152,6 +153,19 @@ fn rates_used_at_another_edge_count_after_a_resume() {
     edge.hear(edge.link, &[resumed]);
     (0..8).for_each(|id| _ = edge.say(client, &signal(id)));
     assert_eq!(edge.ups(), 3);
+}
+
+#[test]
+fn open_socket_that_attaches_again_reports_no_debts() {
+    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
+    let client = edge.open(false);
+    (0..8).for_each(|id| _ = edge.say(client, &signal(id)));
+    let (old, new) = (edge.link, edge.core.link_up());
+    edge.core.link_down(old);
+    edge.core.attach(edge.now, client, new);
+    let batch = edge.core.take_batch(new);
+    let ToNode::Attach(attach) = ToNode::take(&mut &batch[..]).unwrap() else { panic!("no attach") };
+    assert_eq!(attach.debts, RateDebts::default(), "the answer would charge them once more");
 }
 
 #[test]

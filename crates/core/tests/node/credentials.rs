@@ -1,7 +1,7 @@
 //! Clients with a credential, which take their ids over and resume without a resume token, and
 //! clients with a token that names their id.
 
-use signaling_core::node::TrunkKey;
+use signaling_core::node::{Rules, TrunkKey};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Slot, ToNode};
 use signaling_wire::{Credential, RateDebts};
@@ -10,6 +10,8 @@ use crate::node::{Node, Output, SECOND, client_of, newcomer};
 
 const OWN: Credential = Credential([1; 32]);
 const OTHER: Credential = Credential([2; 32]);
+/// Outcomes of a sender's first two messages to a client that has gone.
+const UNAVAILABLE: [(u64, DeliveryOutcome); 2] = [(1, DeliveryOutcome::Unavailable), (2, DeliveryOutcome::Unavailable)];
 
 fn attach(node: &mut Node, trunk: TrunkKey, attach: Attach<'_>, credential: Credential) {
     node.send_frame(trunk, &ToNode::Attach(Attach { credential: Some(credential), ..attach }));
@@ -126,18 +128,32 @@ fn waiting_newcomer_is_refused_when_the_holder_lingers() {
 
 #[test]
 fn message_of_an_ended_session_waits_for_its_credential() {
-    for (credential, downs) in [(OWN, 1), (OTHER, 0)] {
-        let (mut node, trunk) = Node::with_client("bob");
+    for (credential, downs, outcomes) in [(OWN, vec![1], vec![]), (OTHER, vec![], UNAVAILABLE.to_vec())] {
+        // The second message waits for the confirm of the first.
+        let mut node = Node::with_rules("a", Rules { max_unconfirmed: 1, ..Rules::default() });
+        let trunk = node.core.trunk_up();
+        node.attach(trunk, 0, "bob", 0);
         attach(&mut node, trunk, newcomer(1, "anna", 1), OWN);
-        node.up(trunk, 0, 1, "anna", 0);
+        (1..=2).for_each(|seq| node.up(trunk, 0, seq, "anna", 0));
         node.send_frame(trunk, &ToNode::Detach { slot: 1, cause: DetachReason::Left, debts: RateDebts::default() });
         node.take_output(trunk);
         attach(&mut node, trunk, newcomer(2, "anna", 2), credential);
         let said = node.take_output(trunk);
-        assert_eq!((said.attached, said.downs.len()), (vec![2], downs));
-        let outcomes = vec![(1, DeliveryOutcome::Unavailable); 1 - downs];
-        assert_eq!(said.outcomes, outcomes, "its sender gets it at once");
+        assert_eq!((said.attached, said.downs, said.outcomes), (vec![2], downs, outcomes));
     }
+}
+
+#[test]
+fn message_of_a_replaced_session_does_not_go_to_another_credential() {
+    let (mut node, trunk) = Node::with_client("bob");
+    attach_with_token(&mut node, trunk, Attach { credential: Some(OWN), ..newcomer(1, "anna", 1) });
+    (1..=2).for_each(|seq| node.up(trunk, 0, seq, "anna", 0));
+    attach_with_token(&mut node, trunk, Attach { credential: Some(OTHER), ..newcomer(2, "anna", 2) });
+    node.send_frame(trunk, &ToNode::Proved { slot: 2, client_id: "anna" });
+    node.take_output(trunk);
+    node.send_frame(trunk, &ToNode::Detach { slot: 1, cause: DetachReason::Closed, debts: RateDebts::default() });
+    let said = node.take_output(trunk);
+    assert_eq!((said.downs, said.outcomes), (vec![], UNAVAILABLE.to_vec()));
 }
 
 #[test]

@@ -62,6 +62,25 @@ fn ack_that_a_crashed_edge_has_lost_is_repeated_after_resume() {
 }
 
 #[test]
+fn delivered_signals_are_known_after_a_lost_trunk_and_a_lost_socket() {
+    let (mut node, trunk) = alice_is_here();
+    node.attach(trunk, 1, "bob", 0);
+    say(&mut node, trunk, 0, &[(1, 1)]);
+    node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
+    node.core.trunk_down(node.now, trunk);
+
+    let trunk = node.core.trunk_up();
+    node.attach(trunk, 1, "bob", 0);
+    node.send_frame(trunk, &ToNode::Attach(Attach { state: Some(b"admitted"), ..alice(0, 1) }));
+    node.send_frame(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Lost, debts: RateDebts::default() });
+    node.send_frame(trunk, &ToNode::Attach(alice(2, 2)));
+    let seq = 1 << 60;
+    say(&mut node, trunk, 2, &[(seq, 1)]);
+    let said = node.take_output(trunk);
+    assert_eq!((said.downs, said.outcomes), (vec![], vec![(seq, DeliveryOutcome::Done)]));
+}
+
+#[test]
 fn ack_that_a_crashed_edge_has_lost_is_repeated_after_handoff() {
     let (mut node, trunk) = alice_is_here();
     node.attach(trunk, 1, "bob", 0);
