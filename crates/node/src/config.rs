@@ -83,8 +83,8 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(1_048_576..))]
     pub room_bytes: u64,
 
-    /// Members per second that requests of a token subject, else client, reach (0 for no limit), and
-    /// twice as many at once; 64 bytes of a member list count as one
+    /// Members per second that requests of a token subject, else client, reach (0 for no limit),
+    /// and twice as many at once; 64 bytes of a member list count as one
     #[arg(long, env = "SIGNALING_BROADCAST_RATE", value_name = "MEMBERS", default_value_t = 5_000, help_heading = ROOMS)]
     pub broadcast_rate: u32,
 

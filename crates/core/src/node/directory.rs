@@ -137,8 +137,8 @@ impl Directory {
         self.lingering.len() < self.max_lingering
     }
 
-    /// Stores a session that lingers from now on. Ends the oldest one of its subject if that has too
-    /// many.
+    /// Stores a session that lingers from now on. Ends the oldest one of its subject if that has
+    /// too many.
     pub(super) fn start_lingering(&mut self, client: ClientId, it: Lingering) {
         let (subject, session) = (it.subject.clone(), it.attachment.session);
         self.lingering.insert(client.clone(), it);
@@ -331,6 +331,10 @@ impl Directory {
     }
 }
 
+fn is_lingering(lingering: &HashMap<ClientId, Lingering>) -> impl Fn(&ClientId, SessionId) -> bool {
+    |client, session| lingering.get(client).is_some_and(|known| known.attachment.session == session)
+}
+
 #[cfg(test)]
 mod tests {
     use signaling_wire::trunk::Attach;
@@ -355,8 +359,4 @@ mod tests {
         }
         assert_eq!(directory.contended.len(), 1);
     }
-}
-
-fn is_lingering(lingering: &HashMap<ClientId, Lingering>) -> impl Fn(&ClientId, SessionId) -> bool {
-    |client, session| lingering.get(client).is_some_and(|known| known.attachment.session == session)
 }

@@ -11,15 +11,16 @@ use crate::edge::KickName;
 /// Maximum lingering sessions of a subject: those of 16 sockets at each of four lost edges.
 pub(super) const MAX_OF_SUBJECT: usize = 64;
 
-/// Lingering sessions of each subject, and ended ones among them, by the time of their lost sockets.
+/// Lingering sessions of each subject, and ended ones among them, in the order of their last
+/// sockets' ends.
 #[derive(Debug, Default)]
 pub(super) struct LingeringSubjects {
     sessions_by_subject: HashMap<KickName, VecDeque<(ClientId, SessionId)>>,
 }
 
 impl LingeringSubjects {
-    /// Adds a session that lingers now. `lingers` tells if one still does. Returns the client of the
-    /// oldest one if the subject has more than [`MAX_OF_SUBJECT`].
+    /// Adds a session that lingers now. `lingers` returns `true` for one that still does. Returns
+    /// the client of the oldest one if the subject has more than [`MAX_OF_SUBJECT`].
     pub(super) fn add(
         &mut self,
         subject: KickName,

@@ -144,7 +144,7 @@ fn message_of_an_ended_session_waits_for_its_credential() {
 }
 
 #[test]
-fn message_of_a_replaced_session_does_not_go_to_another_credential() {
+fn message_of_a_replaced_session_stays_with_its_credential() {
     let (mut node, trunk) = Node::with_client("bob");
     attach_with_token(&mut node, trunk, Attach { credential: Some(OWN), ..newcomer(1, "anna", 1) });
     (1..=2).for_each(|seq| node.up(trunk, 0, seq, "anna", 0));

@@ -62,7 +62,7 @@ fn ack_that_a_crashed_edge_has_lost_is_repeated_after_resume() {
 }
 
 #[test]
-fn delivered_signals_are_known_after_a_lost_trunk_and_a_lost_socket() {
+fn delivered_signals_are_known_after_a_lost_trunk_and_socket() {
     let (mut node, trunk) = alice_is_here();
     node.attach(trunk, 1, "bob", 0);
     say(&mut node, trunk, 0, &[(1, 1)]);

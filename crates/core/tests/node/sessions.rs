@@ -71,7 +71,7 @@ fn sessions_past_the_lingering_limit_are_refused_and_counted() {
 }
 
 #[test]
-fn sixty_four_sessions_of_a_subject_linger_and_the_oldest_goes_first() {
+fn oldest_lingering_sessions_of_a_subject_end_beyond_64() {
     let (mut node, trunk) = Node::with_trunk();
     let grant = Grant { subject: Some("alice".into()), ..Grant::default() }.to_bytes();
     let clients: Vec<_> = (0..65).map(|number| format!("~pj:{number}")).collect();

@@ -90,8 +90,8 @@ pub struct EdgeArgs {
           value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub handshake_ms: u64,
 
-    /// MESSAGES[/BYTES] per second of a token subject, else client (0 for no limit); more are refused
-    /// or delayed. Bursts: 5 s of messages, 4 s of bytes
+    /// MESSAGES[/BYTES] per second of a token subject, else client (0 for no limit); more are
+    /// refused or delayed. Bursts: 5 s of messages, 4 s of bytes
     #[arg(long, env = "SIGNALING_MESSAGE_RATE", value_name = "RATES", default_value = "200/1048576")]
     pub message_rate: Rates,
 
