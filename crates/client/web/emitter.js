@@ -1,3 +1,5 @@
+import { refuse } from './core/mesh_error.js';
+
 /** Calls the listeners of an emitter. Only modules of the SDK emit. @type {Function} */
 export let emit;
 
@@ -25,7 +27,7 @@ export class Emitter {
    * @returns {() => void} removes the listener
    */
   on(type, listener) {
-    if (typeof listener !== 'function') throw new TypeError(`listener: is no function: ${String(listener)}`);
+    if (typeof listener !== 'function') refuse('listener', listener, 'a function');
     const listeners = this.#listenersByType.get(type) ?? new Set();
     this.#listenersByType.set(type, listeners.add(listener));
     return () => this.off(type, listener);

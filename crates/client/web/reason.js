@@ -18,13 +18,13 @@ const TEXT_BY_FAULT = {
  * @param {any} [cause] error of the token function
  * @returns {MeshError | undefined} undefined: the application closed the client
  */
-export function reasonOf({ code, fault, reason }, wasWelcome, cause) {
+export function reasonOf({ code, fault = '', reason }, wasWelcome, cause) {
+  if (!fault && !code) return undefined;
+  let message = TEXT_BY_FAULT[fault] ?? `${reason || 'the connection failed'} (${code})`;
   if (fault === 'no_token') {
-    const message = `${TEXT_BY_FAULT[fault]}: ${cause?.message ?? cause ?? 'no result within 30 s'}`;
+    message += `: ${cause?.message ?? cause ?? 'no result within 30 s'}`;
     return new MeshError('token_failed', { message, cause });
   }
-  if (!fault && !code) return undefined;
-  const hint = code === NO_FRAME && !wasWelcome ? ': check host, port and path' : '';
-  const message = fault ? TEXT_BY_FAULT[fault] : `${reason || 'the connection failed'} (${code})${hint}`;
+  if (code === NO_FRAME && !wasWelcome) message += ': check host, port and path';
   return new MeshError('connection_lost', { message, closeCode: code });
 }

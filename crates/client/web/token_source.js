@@ -1,6 +1,9 @@
 /** Calls the application's source of tokens. */
 
-import { refuse } from './options.js';
+import { refuse } from './core/mesh_error.js';
+
+/** Maximum seconds that a right clock is behind the issuer's. */
+const CLOCK_TOLERANCE = 60;
 
 /**
  * @param {string | (() => any)} source a JWT, or a function that returns one, `{token, validMs}` or
@@ -11,12 +14,12 @@ export async function fetchToken(source) {
   if (typeof source === 'string') return { token: source };
   const result = await source();
   if (result === null) return null;
-  const token = typeof result === 'string' ? result : result?.token;
-  if (typeof token !== 'string') throw new TypeError('token: must return a JWT, {token, validMs} or null');
-  const { validMs = null } = result;
-  const isRight = validMs === null || (Number.isFinite(validMs) && validMs > 0);
+  const token = result?.token ?? result;
+  if (typeof token !== 'string') refuse('token', token, 'a JWT, {token, validMs} or null');
+  const validMs = result.validMs ?? validMsOf(token);
+  const isRight = validMs === undefined || (Number.isFinite(validMs) && validMs > 0);
   if (!isRight) refuse('validMs', validMs, 'a positive number');
-  return { token, valid_ms: validMs ?? validMsOf(token) };
+  return { token, valid_ms: validMs };
 }
 
 /**
@@ -29,12 +32,9 @@ function validMsOf(token) {
     const { exp, iat } = JSON.parse(atob(text));
     const now = Date.now() / 1_000;
     const isPlausible = now < exp && !(now < iat - CLOCK_TOLERANCE);
-    const seconds = isPlausible ? exp - now : exp - iat;
+    const seconds = exp - (isPlausible ? now : iat);
     return seconds > 0 ? Math.floor(seconds * 1_000) : undefined;
   } catch {
     return undefined;
   }
 }
-
-/** Maximum seconds that a right clock is behind the issuer's. */
-const CLOCK_TOLERANCE = 60;

@@ -1,7 +1,8 @@
 /** Parses messages of the server. */
 
 /** Fields that the client itself uses, with their types. */
-const REQUIRED = new Map(Object.entries({
+const REQUIRED = {
+  __proto__: null,
   welcome: { resume: 'string', resumed: 'boolean', max_message_bytes: 'number' },
   ack: { id: 'number' },
   error: { code: 'string' },
@@ -11,10 +12,10 @@ const REQUIRED = new Map(Object.entries({
   waiting: { room: 'string', ahead: 'number', queue_length: 'number' },
   members_changed: { room: 'string', version: 'number', joined: 'clients', left: 'clients' },
   left: { room: 'string', reason: 'string' },
-}));
+};
 
 /** Returns `true` for a type with required fields. Without a `welcome` it breaks the protocol. */
-export const needsWelcome = ({ type }) => REQUIRED.has(type);
+export const needsWelcome = ({ type }) => type in REQUIRED;
 
 const isOf = (type, value) =>
   type === 'clients'
@@ -25,7 +26,7 @@ const isOf = (type, value) =>
 export function parse(text) {
   try {
     const message = JSON.parse(text);
-    const required = Object.entries(REQUIRED.get(message.type) ?? {});
+    const required = Object.entries(REQUIRED[message.type] ?? {});
     const isWhole = required.every(([field, type]) => isOf(type, message[field]));
     return typeof message.type === 'string' && isWhole ? message : null;
   } catch {

@@ -9,7 +9,7 @@ export class MeshError extends Error {
    */
   retryAfterMs;
   /** False: nothing of the request was sent. True: it may have been carried out. */
-  wasSent;
+  wasSent = false;
   /**
    * Close code of the socket.
    * @type {number | undefined}
@@ -22,24 +22,33 @@ export class MeshError extends Error {
    *   cause?: unknown}} [details]
    */
   constructor(code, { message = TEXT_BY_CODE[code] ?? code, cause, ...details } = {}) {
-    super(message, cause === undefined ? undefined : { cause });
-    this.code = code;
-    this.retryAfterMs = details.retryAfterMs;
-    this.wasSent = details.wasSent ?? false;
-    this.closeCode = details.closeCode;
+    super(message, cause ? { cause } : undefined);
+    Object.assign(this, details, { code });
   }
+}
+
+/**
+ * Throws a TypeError for a wrong argument.
+ *
+ * @param {string} name
+ * @param {unknown} value
+ * @param {string} expected
+ * @returns {never}
+ */
+export function refuse(name, value, expected) {
+  throw new TypeError(`${name}: needs ${expected}, not ${typeof value === 'string' ? `"${value}"` : String(value)}`);
 }
 
 /** @type {Record<string, string>} */
 const TEXT_BY_CODE = {
-  aborted: 'aborted by its signal',
-  bad_name: 'a name has 1 to 128 of A-Z a-z 0-9 . _ ~ : @ -',
+  aborted: 'aborted by the signal',
+  bad_name: 'a name is 1 to 128 of A-Z a-z 0-9 . _ ~ : @ -',
   closed: 'the client is closed',
   expired: 'the seat in the room expired',
-  forbidden: 'the token does not admit this room',
+  forbidden: 'the token does not admit the room',
   left: 'the client left the room',
-  not_in_room: 'the client is not in this room: join it first',
-  queue_full: 'too many requests wait: await earlier ones',
+  not_in_room: 'join the room first',
+  queue_full: 'the queue is full: await requests',
   room_full: 'the room is full',
   too_many_rooms: 'the client is in 256 rooms',
 };
