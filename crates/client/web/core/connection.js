@@ -1,58 +1,36 @@
-import { MAX_UNACKNOWLEDGED, RECEIVED_DELAY, STABLE_AFTER } from './rules.js';
-import { PAUSE_TOLERANCE, PING_INTERVAL, PONG_TIMEOUT } from './rules.js';
+import { MAX_UNACKNOWLEDGED, PING_INTERVAL, PONG_TIMEOUT, RECEIVED_DELAY } from './rules.js';
 
 /** State of one welcomed socket: keep-alive, and message numbers. `core.js` keeps it. */
 export class Connection {
-  #welcomedAt;
-  #pingAt;
-  /** Time limit of the answer to a ping, or null. */
-  #answerBy = /** @type {number | null} */ (null);
-  /** Time of the latest ping without a pong, or null. */
-  #pingedAt = /** @type {number | null} */ (null);
+  welcomedAt;
+  /** Time limit of the answer to a ping; Infinity if something arrived since. */
+  answerBy = Infinity;
+  /** When `received` is due; Infinity if all messages are acknowledged. */
+  acknowledgeAt = Infinity;
   /** Time from the latest ping to its pong, in milliseconds; null before it. */
   roundTripMs = /** @type {number | null} */ (null);
+  #pingAt;
   /** Latest message number received. */
   #received = 0;
   /** Latest message number acknowledged. */
   #acknowledged = 0;
-  /** When `received` is due, or null. */
-  #acknowledgeAt = /** @type {number | null} */ (null);
 
   constructor(now) {
-    this.#welcomedAt = now;
+    this.welcomedAt = now;
     this.#pingAt = now + PING_INTERVAL;
-  }
-
-  /** Returns `true` if the socket has lasted 10 s, which resets the backoff. */
-  isStable(now) {
-    return now - this.#welcomedAt >= STABLE_AFTER;
-  }
-
-  get awaitsAnswer() {
-    return this.#answerBy !== null;
-  }
-
-  /** Ends the wait for an answer: something arrived. */
-  inputArrived() {
-    this.#answerBy = null;
   }
 
   /** Measures the round trip. */
   pongArrived(now) {
-    if (this.#pingedAt !== null) this.roundTripMs = now - this.#pingedAt;
-    this.#pingedAt = null;
+    this.roundTripMs = now - this.#pingAt + PING_INTERVAL;
   }
 
   /** Counts a message. Returns `false` if an earlier one is missing. */
   receive(now, n) {
     if (n !== this.#received + 1) return false;
     this.#received = n;
-    this.#acknowledgeAt ??= now + RECEIVED_DELAY;
+    this.acknowledgeAt = Math.min(this.acknowledgeAt, now + RECEIVED_DELAY);
     return true;
-  }
-
-  get hasUnacknowledged() {
-    return this.#acknowledgeAt !== null;
   }
 
   get mustAcknowledge() {
@@ -62,21 +40,20 @@ export class Connection {
   /** Returns the message that acknowledges all received ones. */
   acknowledge() {
     this.#acknowledged = this.#received;
-    this.#acknowledgeAt = null;
+    this.acknowledgeAt = Infinity;
     return { type: 'received', n: this.#received };
   }
 
   /** Returns a ping, and starts the wait for its answer. */
   ping(now) {
     this.#pingAt = now + PING_INTERVAL;
-    this.#pingedAt = now;
-    this.#answerBy = now + PONG_TIMEOUT;
+    this.answerBy = now + PONG_TIMEOUT;
     return { type: 'ping' };
   }
 
   /** Time at which `due` has something. */
   get deadline() {
-    return Math.min(this.#answerBy ?? this.#pingAt, this.#acknowledgeAt ?? Infinity);
+    return Math.min(this.answerBy, this.#pingAt, this.acknowledgeAt);
   }
 
   /**
@@ -84,9 +61,9 @@ export class Connection {
    * it until null.
    */
   due(now) {
-    if (this.#acknowledgeAt !== null && this.#acknowledgeAt <= now) return this.acknowledge();
-    if (this.#answerBy === null) return now >= this.#pingAt ? this.ping(now) : null;
-    if (now >= this.#answerBy + PAUSE_TOLERANCE) return this.ping(now);
-    return now >= this.#answerBy ? 'silent' : null;
+    if (now >= this.acknowledgeAt) return this.acknowledge();
+    // Also if a ping has no answer: `PAUSE_TOLERANCE` after its limit, the page was paused.
+    if (now >= this.#pingAt) return this.ping(now);
+    return now >= this.answerBy ? 'silent' : null;
   }
 }

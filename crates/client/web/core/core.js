@@ -11,7 +11,7 @@ import { RetryState } from './retry_state.js';
 import { Rooms } from './rooms.js';
 import { DEFAULT_MESSAGE_BYTES, FIRST_BACKOFF, ICE_RETRY, MAX_REASON, MIN_ICE_WAIT } from './rules.js';
 import { OPEN_TIMEOUT, PATIENT_ATTEMPT, PAUSE_TOLERANCE, TOKEN_TIMEOUT, WELCOME_TIMEOUT } from './rules.js';
-import { QUEUE, QUEUE_BYTES, REQUEST_TIMEOUT } from './rules.js';
+import { QUEUE, QUEUE_BYTES, REQUEST_TIMEOUT, STABLE_AFTER } from './rules.js';
 import { SeenMessages } from './seen_messages.js';
 import { Tokens } from './tokens.js';
 
@@ -218,7 +218,7 @@ export class Core {
       if (now + wait >= phase.until) return;
       phase.until = now + wait;
       this.#emit({ state: 'waiting', in_ms: wait, ...phase.why });
-    } else if (phase.is === 'connected' && !phase.connection.awaitsAnswer) {
+    } else if (phase.is === 'connected' && phase.connection.answerBy === Infinity) {
       this.#write(phase.connection.ping(now));
     }
   }
@@ -227,7 +227,7 @@ export class Core {
   hidden() {
     this.#isHidden = true;
     const { connection } = this.#phase;
-    if (connection?.hasUnacknowledged) this.#write(connection.acknowledge());
+    if (connection?.acknowledgeAt < Infinity) this.#write(connection.acknowledge());
   }
 
   /** Handles a page that is visible again. */
@@ -255,7 +255,7 @@ export class Core {
     if (['closed', 'suspended', 'waiting'].includes(phase.is)) return;
     const wasWelcome = phase.is === 'connected';
     for (const members of this.#membersByRoom.values()) members.socketLost();
-    if (wasWelcome && phase.connection.isStable(now)) this.#retries = new RetryState();
+    if (wasWelcome && now - phase.connection.welcomedAt >= STABLE_AFTER) this.#retries = new RetryState();
     const ends = isTokenRejected(why) ? !this.#tokens.reject(wasWelcome) : isFinal(why);
     if (ends) return this.#end(why);
     const hint = this.#hint;
@@ -390,7 +390,7 @@ export class Core {
   text(now, random, text) {
     const { is, connection } = this.#phase;
     if (is !== 'connecting' && is !== 'connected') return;
-    connection?.inputArrived();
+    if (connection) connection.answerBy = Infinity;
     const message = parse(text);
     if (message === null || !this.#handle(now, message)) this.#giveUp(now, random, 'protocol_error');
   }

@@ -3,8 +3,11 @@ import { RENEW_BEFORE, TOKEN_TIMEOUT } from './rules.js';
 /** The client's token, and the time of its renewal. */
 export class Tokens {
   #hasSource;
-  /** `{text, renewAt, attempts}` or null; `renewAt` is Infinity for a token without an end. */
-  #current = /** @type {{text: string, renewAt: number, attempts: number} | null} */ (null);
+  #token = /** @type {string | undefined} */ (undefined);
+  /** Number of attempts with the token. */
+  #attempts = 0;
+  /** When the token needs a renewal; Infinity for one without an end, and without a token. */
+  #renewAt = Infinity;
   /** Time limit of the renewal in progress, or null. */
   #renewingUntil = /** @type {number | null} */ (null);
 
@@ -19,24 +22,24 @@ export class Tokens {
    * @param {number} now time of the core, in ms
    * @param {{token: string, valid_ms?: number | null}} token `valid_ms` null: it does not expire
    */
-  set(now, { token, valid_ms: validMs = null }) {
-    this.#renewingUntil = null;
+  set(now, { token, valid_ms: validMs }) {
     const valid = validMs ?? Infinity;
-    const renewAt = now + valid - Math.min(RENEW_BEFORE, Math.floor(valid / 10));
-    this.#current = { text: token, renewAt, attempts: 0 };
+    this.#token = token;
+    this.#attempts = 0;
+    this.#renewAt = now + valid - Math.min(RENEW_BEFORE, Math.floor(valid / 10));
+    this.#renewingUntil = null;
   }
 
   /** Drops a token due for renewal. Returns `true` if the next attempt needs a new one first. */
   isMissing(now) {
-    if (this.#current && this.#current.renewAt <= now) this.#current = null;
-    return this.#hasSource && this.#current === null;
+    if (this.#renewAt <= now) this.#drop();
+    return this.#hasSource && this.#token === undefined;
   }
 
   /** Returns the token for an attempt, which it counts. Undefined: the client uses no tokens. */
   useForAttempt() {
-    if (this.#current === null) return undefined;
-    this.#current.attempts += 1;
-    return this.#current.text;
+    this.#attempts += 1;
+    return this.#token;
   }
 
   /**
@@ -46,9 +49,13 @@ export class Tokens {
    * @param {boolean} wasWelcome `true` if the server had accepted the token
    */
   reject(wasWelcome) {
-    const isUsed = wasWelcome || (this.#current?.attempts ?? 0) > 1;
-    this.#current = null;
-    return this.#hasSource && isUsed;
+    this.#drop();
+    return this.#hasSource && (wasWelcome || this.#attempts > 1);
+  }
+
+  #drop() {
+    this.#token = undefined;
+    this.#renewAt = Infinity;
   }
 
   /**
@@ -56,7 +63,7 @@ export class Tokens {
    * Infinity: never.
    */
   get deadline() {
-    return this.#renewingUntil ?? this.#current?.renewAt ?? Infinity;
+    return this.#renewingUntil ?? this.#renewAt;
   }
 
   /** Returns `true` if a renewal is due at `now`, and starts its time limit. */
