@@ -1,4 +1,5 @@
 import { MeshError } from './core/mesh_error.js';
+import { listen } from './listen.js';
 
 /**
  * Returns a promise that an abort of the signal rejects.
@@ -11,7 +12,7 @@ import { MeshError } from './core/mesh_error.js';
 export function abortable(signal, aborted, start) {
   return new Promise((resolve, reject) => {
     const end = (settle) => (value) => {
-      signal?.removeEventListener('abort', abort);
+      remove();
       settle(value);
     };
     const abort = () => {
@@ -19,7 +20,7 @@ export function abortable(signal, aborted, start) {
       end(reject)(error);
       error.wasSent = aborted() || false;
     };
-    signal?.addEventListener('abort', abort);
+    const remove = listen(signal, 'abort', abort);
     if (signal?.aborted) abort();
     else start(end(resolve), end(reject));
   });

@@ -1,6 +1,7 @@
 import { MeshError } from './core/mesh_error.js';
 import { assertJson } from './core/outgoing.js';
 import { emit, Emitter } from './emitter.js';
+import { listen } from './listen.js';
 import { PeerConnection } from './peer.js';
 import { Room } from './room.js';
 
@@ -64,8 +65,8 @@ export class Call extends Emitter {
       room.on('leave', ({ member: { id }, reason }) => reason !== 'expired' && this.#drop(id)),
       room.on('change', () => this.#follow()),
       room.client.on('connected', () => this.#restartFailed()),
-      onPage('pagehide', () => this.#show(false)),
-      onPage('pageshow', () => this.#show(true)),
+      listen(globalThis, 'pagehide', () => this.#show(false)),
+      listen(globalThis, 'pageshow', () => this.#show(true)),
     ];
     this.#follow();
   }
@@ -326,12 +327,6 @@ function toPeer({ id, data, peer, channel, isGone }) {
     isAway: isGone || state === 'disconnected' || state === 'failed',
     connection: peer?.connection ?? null,
   });
-}
-
-/** Listens to the page, where there is one. Returns a function that ends this. */
-function onPage(type, listener) {
-  globalThis.addEventListener?.(type, listener);
-  return () => globalThis.removeEventListener?.(type, listener);
 }
 
 /** Returns undefined for a text that is no JSON. */

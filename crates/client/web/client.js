@@ -9,8 +9,8 @@ import { NO_FRAME } from './core/ending.js';
 import { MeshError } from './core/mesh_error.js';
 import { assertJson, isName } from './core/outgoing.js';
 import { Emitter, emit } from './emitter.js';
+import { listen } from './listen.js';
 import { checkOptions, checkUrls, makeLog } from './options.js';
-import { watchPage } from './page_events.js';
 import { reasonOf } from './reason.js';
 import { Room } from './room.js';
 import { SavedSession, parseSession } from './saved_session.js';
@@ -70,8 +70,8 @@ export class Client extends Emitter {
   #counts = { connects: 0, resumes: 0, sent: 0, received: 0 };
   /** The text that was stored when the session was suspended, or null. */
   #suspended = null;
-  /** Ends the watch of the page; null while the client is closed. */
-  #unwatch = /** @type {(() => void) | null} */ (null);
+  /** End the listeners to the page; empty while the client is closed. */
+  #removers = /** @type {(() => void)[]} */ ([]);
   #isPerforming = false;
   /** Whether the next attempt waits. */
   #isWaiting = false;
@@ -272,14 +272,18 @@ export class Client extends Emitter {
 
   #watchPage() {
     const core = this.#core;
-    const step = (input) => () => this.#perform(input);
-    return watchPage({
-      networkChanged: () => this.networkChanged(),
-      left: (isKept) => this.#perform(() => (isKept ? core.suspend() : core.detach())),
-      shownAgain: () => core.isSuspended && this.#start(),
-      hidden: step(() => core.hidden()),
-      visible: step((now, random) => core.shown(now, random)),
-    });
+    const { document } = globalThis;
+    const on = (type, input, target = /** @type {any} */ (globalThis)) =>
+      listen(target, type, (event) => this.#perform((now, random) => input(event, now, random)));
+    const networkChanged = (_, now, random) => core.networkChanged(now, random);
+    return [
+      on('online', networkChanged),
+      on('offline', networkChanged),
+      // The browser may show a persisted page again.
+      on('pagehide', ({ persisted }) => (persisted ? core.suspend() : core.detach())),
+      on('pageshow', () => core.isSuspended && this.#start()),
+      on('visibilitychange', (_, now, random) => (document.hidden ? core.hidden() : core.shown(now, random)), document),
+    ];
   }
 
   /**
@@ -369,10 +373,10 @@ export class Client extends Emitter {
 
   #changeState(effect) {
     if (effect.state === 'closed') {
-      this.#unwatch?.();
-      this.#unwatch = null;
-    } else {
-      this.#unwatch ??= this.#watchPage();
+      for (const remove of this.#removers) remove();
+      this.#removers = [];
+    } else if (this.#removers.length === 0) {
+      this.#removers = this.#watchPage();
     }
     if (effect.state === 'connected') this.#connected(effect);
     else if (effect.state === 'connecting') this.#attempt(effect.url);
