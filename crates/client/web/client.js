@@ -89,7 +89,7 @@ export class Client extends Emitter {
     super();
     const urls = checkUrls(url);
     checkOptions(options ?? {});
-    const { clientId, token, timeoutMs, queue, queueBytes } = options;
+    const { clientId, token } = options;
     this.clientId = clientId;
     this.#urls = urls;
     this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
@@ -98,8 +98,7 @@ export class Client extends Emitter {
     this.#log = makeLog(options.logLevel, options.logger);
     const storage = options.storage === undefined ? sessionStorageOfPage() : options.storage;
     this.#saves = new SavedSession(storage, clientId);
-    const limits = { timeoutMs, queue, queueBytes };
-    this.#core = new Core({ clientId, urls: urls.length, tokens: token !== undefined, ...limits });
+    this.#core = new Core({ ...options, urls: urls.length, tokens: token !== undefined });
   }
 
   /** `disconnected`, `connecting` (until the first connection), `connected` or `reconnecting`. */
@@ -506,7 +505,7 @@ export class Client extends Emitter {
   #schedule() {
     clearTimeout(this.#timer);
     const { deadline } = this.#core;
-    if (deadline === null) return;
+    if (deadline === Infinity) return;
     const wait = Math.min(MAX_TIMER, Math.max(0, deadline - Math.floor(performance.now())));
     const tick = () => this.#perform((now, random) => this.#core.tick(now, random));
     this.#timer = setTimeout(tick, wait);

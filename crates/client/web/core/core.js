@@ -10,8 +10,7 @@ import { Requests } from './requests.js';
 import { RetryState } from './retry_state.js';
 import { Rooms } from './rooms.js';
 import { DEFAULT_MESSAGE_BYTES, FIRST_BACKOFF, ICE_RETRY, MAX_REASON, MIN_ICE_WAIT } from './rules.js';
-import { OPEN_TIMEOUT, PATIENT_ATTEMPT, PAUSE_TOLERANCE, TOKEN_TIMEOUT, WELCOME_TIMEOUT } from './rules.js';
-import { QUEUE, QUEUE_BYTES, REQUEST_TIMEOUT, STABLE_AFTER } from './rules.js';
+import { OPEN_TIMEOUT, PATIENT_ATTEMPT, PAUSE_TOLERANCE, STABLE_AFTER, TOKEN_TIMEOUT, WELCOME_TIMEOUT } from './rules.js';
 import { SeenMessages } from './seen_messages.js';
 import { Tokens } from './tokens.js';
 
@@ -72,21 +71,17 @@ export class Core {
   /**
    * @param {object} options
    * @param {string} options.clientId
-   * @param {number} [options.urls] number of URLs
-   * @param {boolean} [options.tokens] whether there is a token callback
+   * @param {number} options.urls number of URLs
+   * @param {boolean} options.tokens whether there is a token callback
    * @param {number} [options.queue] maximum queued requests: 4,096
    * @param {number} [options.queueBytes] maximum bytes of queued requests: 2 MiB
    * @param {number} [options.timeoutMs] time limit of a request, in milliseconds: 60,000
-   * @param {object} [options.session] a session to continue, as a `saved` effect has it
    */
-  constructor({ clientId, session, ...options }) {
-    const { urls = 1, tokens = false, ...limits } = options;
-    const { queue = QUEUE, queueBytes = QUEUE_BYTES, timeoutMs = REQUEST_TIMEOUT } = limits;
+  constructor({ clientId, urls, tokens, ...limits }) {
     this.#clientId = clientId;
     this.#urls = urls;
     this.#tokens = new Tokens(tokens);
-    this.#requests = new Requests({ queue, queueBytes, timeoutMs });
-    if (session) this.restore(0, session);
+    this.#requests = new Requests(limits);
   }
 
   /** Continues the session of a `saved` effect. Called in the closed state alone. */
@@ -115,6 +110,11 @@ export class Core {
     return this.#phase.is === 'suspended';
   }
 
+  /** Whether there is no attempt and no connection. */
+  get #isIdle() {
+    return ['closed', 'suspended', 'waiting'].includes(this.#phase.is);
+  }
+
   /** The room that the application joins, waits for or is in; undefined: it is out. */
   room(name) {
     return this.#membersByRoom.get(name);
@@ -125,10 +125,9 @@ export class Core {
     return { ...this.#requests.sizes, roundTripMs: this.#phase.connection?.roundTripMs ?? null };
   }
 
-  /** Time at which `tick` is due, in milliseconds like `now`; null for never. */
+  /** Time at which `tick` is due, in milliseconds like `now`; Infinity for never. */
   get deadline() {
-    const deadline = Math.min(this.#phaseDeadline(), this.#requests.deadline);
-    return deadline === Infinity ? null : deadline;
+    return Math.min(this.#phaseDeadline(), this.#requests.deadline);
   }
 
   #phaseDeadline() {
@@ -143,7 +142,8 @@ export class Core {
 
   /** Connects now if the client is closed, is suspended or waits. */
   start(now) {
-    if (!['closed', 'suspended', 'waiting'].includes(this.#phase.is)) return;
+    if (!this.#isIdle) return;
+    this.#hint = null;
     this.#emit({ state: 'connecting', url: this.#url });
     if (this.#tokens.isMissing(now)) {
       this.#phase = { is: 'fetching', by: now + TOKEN_TIMEOUT };
@@ -152,7 +152,6 @@ export class Core {
   }
 
   #open(now) {
-    this.#hint = null;
     this.#attempts += 1;
     const limit = this.#attempts % PATIENT_ATTEMPT === 0 ? WELCOME_TIMEOUT : OPEN_TIMEOUT;
     this.#phase = { is: 'connecting', since: now, limit, isOpen: false };
@@ -201,7 +200,8 @@ export class Core {
       this.#iceAt = now + ICE_RETRY;
       this.#write({ type: 'ice_servers' });
     }
-    for (let due = connection.due(now); due !== null; due = connection.due(now)) {
+    let due;
+    while ((due = connection.due(now))) {
       if (due === 'silent') return this.#giveUp(now, random, 'silent');
       this.#write(due);
     }
@@ -214,7 +214,7 @@ export class Core {
   networkChanged(now, random) {
     const phase = this.#phase;
     if (phase.is === 'waiting' && phase.mayHurry) {
-      const wait = delay(FIRST_BACKOFF, random, null, false);
+      const wait = Math.floor(random * FIRST_BACKOFF);
       if (now + wait >= phase.until) return;
       phase.until = now + wait;
       this.#emit({ state: 'waiting', in_ms: wait, ...phase.why });
@@ -247,12 +247,12 @@ export class Core {
    *
    * @param {number} now
    * @param {number} random
-   * @param {import('./ending.js').Ending} why
+   * @param {import('./ending.js').Ending} ending
    */
-  lost(now, random, { reason = '', ...what }) {
-    const why = reason === '' ? what : { ...what, reason: reason.slice(0, MAX_REASON) };
+  lost(now, random, { reason, ...ending }) {
+    const why = { ...ending, reason: reason?.slice(0, MAX_REASON) || undefined };
     const phase = this.#phase;
-    if (['closed', 'suspended', 'waiting'].includes(phase.is)) return;
+    if (this.#isIdle) return;
     const wasWelcome = phase.is === 'connected';
     for (const members of this.#membersByRoom.values()) members.socketLost();
     if (wasWelcome && now - phase.connection.welcomedAt >= STABLE_AFTER) this.#retries = new RetryState();
@@ -262,7 +262,6 @@ export class Core {
     const isLater = isPolicyViolation(why);
     const wait = delay(this.#retries.window(now), random, hint, isLater);
     const mayHurry = hint === null && !isLater;
-    this.#hint = null;
     this.#url = (this.#url + 1) % this.#urls;
     this.#phase = { is: 'waiting', until: now + wait, mayHurry, why };
     this.#emit({ state: 'waiting', in_ms: wait, ...why });
@@ -303,7 +302,6 @@ export class Core {
     if (this.#phase.is === 'closed' || this.#phase.is === 'suspended') return;
     const saved = this.#dropAndSave();
     this.#phase = { is: 'suspended' };
-    this.#hint = null;
     this.#retries = new RetryState();
     this.#emit({ saved });
   }
@@ -327,7 +325,6 @@ export class Core {
     for (const room of this.#membersByRoom.keys()) this.#out(room, 'closed');
     this.#rooms = new Rooms();
     this.#resume = null;
-    this.#hint = null;
     this.#retries = new RetryState();
     this.#attempts = 0;
   }
@@ -537,11 +534,8 @@ export class Core {
       }
       this.#write(page);
     }
-    for (let text = this.#next(now); text !== null; text = this.#next(now)) this.#emit({ write: text });
-  }
-
-  #next(now) {
-    return this.#requests.next(now, this.#pacer);
+    let text;
+    while ((text = this.#requests.next(now, this.#pacer))) this.#emit({ write: text });
   }
 
   #settle(ticket, as, count) {

@@ -26,8 +26,5 @@ export function assertJson(data) {
 /** Returns the text of a message, `type` first. @param {{type: string}} message */
 export const encode = ({ type, ...fields }) => JSON.stringify({ type, ...fields });
 
-/** Returns an encoded request with its number. @param {string} type @param {string} text */
-export function numbered(type, text, id) {
-  const at = '{"type":""'.length + type.length;
-  return `${text.slice(0, at)},"id":${id}${text.slice(at)}`;
-}
+/** Returns an encoded request with its number after `type`. @param {string} text */
+export const numbered = (text, id) => text.replace(',', `,"id":${id},`);

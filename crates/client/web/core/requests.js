@@ -1,6 +1,6 @@
 import { MeshError } from './mesh_error.js';
 import { bytesOf, encode, numbered } from './outgoing.js';
-import { MAX_UNANSWERED, MAX_UNANSWERED_BYTES } from './rules.js';
+import { MAX_UNANSWERED, MAX_UNANSWERED_BYTES, QUEUE, QUEUE_BYTES, REQUEST_TIMEOUT } from './rules.js';
 
 /** Bytes that each request counts in addition to its text without a number. */
 const MAX_HEAD = 48;
@@ -16,10 +16,11 @@ const MAX_HEAD = 48;
  * @property {string | undefined} room
  * @property {string} text the request without its number. Later changes of its data have no effect
  * @property {boolean} isOwn whether it is a request of the client itself
- * @property {number} bytes approximate size, for the limits
- * @property {number | null} expires null for own requests, and for expired and cancelled ones,
- *   whose numbers stay in use
- * @property {boolean} hasLeft whether it was sent in an earlier session
+ * @property {number} bytes size of the text
+ * @property {number} expires Infinity for own requests, and for expired and cancelled ones, whose
+ *   numbers stay in use
+ * @property {boolean} sent whether it was sent, in this or an earlier session
+ * @property {boolean} isDue whether the present socket has to send it again
  */
 export class Requests {
   #limits;
@@ -27,23 +28,20 @@ export class Requests {
   #lastTicket = 0;
   /** @type {Entry[]} */
   #sent = [];
-  /** Sent requests that the present socket has not sent yet. @type {Entry[]} */
-  #again = [];
   /** @type {Entry[]} */
   #queued = [];
-  #queuedBytes = 0;
 
-  /** @param {{queue: number, queueBytes: number, timeoutMs: number}} limits */
-  constructor(limits) {
-    this.#limits = limits;
+  /** @param {{queue?: number, queueBytes?: number, timeoutMs?: number}} limits */
+  constructor({ queue = QUEUE, queueBytes = QUEUE_BYTES, timeoutMs = REQUEST_TIMEOUT }) {
+    this.#limits = { queue, queueBytes, timeoutMs };
   }
 
   /** Restores the requests of an earlier page. */
   restore(now, { next_id: nextId, unanswered, queued }) {
     const expires = now + this.#limits.timeoutMs;
     this.#nextId = nextId;
-    this.#sent = unanswered.map(({ id, request }) => makeEntry(request, { id, expires }));
-    this.#setQueued(queued.map((request) => makeEntry(request, { expires })));
+    this.#sent = unanswered.map(({ id, request }) => makeEntry(request, { id, expires, sent: true }));
+    this.#queued = queued.map((request) => makeEntry(request, { expires }));
   }
 
   /**
@@ -56,23 +54,21 @@ export class Requests {
     const { queue, queueBytes, timeoutMs } = this.#limits;
     const ticket = this.#lastTicket + 1;
     const entry = makeEntry(request, { ticket, expires: now + timeoutMs });
-    const digits = String(this.#nextId + this.#queued.length).length;
-    const size = entry.bytes - MAX_HEAD + ',"id":'.length + digits;
+    const size = entry.bytes + `,"id":${this.#nextId + this.#queued.length}`.length;
     if (size > maxBytes) {
       throw new MeshError('too_large', { message: `${size} bytes, the server accepts ${maxBytes}` });
     }
-    const isFull = this.#queued.length >= queue || this.#queuedBytes + entry.bytes > queueBytes;
+    const isFull = this.#queued.length >= queue || sizeOf([...this.#queued, entry]) > queueBytes;
     const isNext = this.#queued.length === 0 && this.#mayMoreBeSent();
     if (isFull && !isNext) throw new MeshError('queue_full');
     this.#lastTicket = ticket;
     this.#queued.push(entry);
-    this.#queuedBytes += entry.bytes;
     return ticket;
   }
 
   /** Queues a request of the client itself: a rejoin, or a `leave` after a join without a use. */
   pushOwn(request) {
-    this.#setQueued([...this.#queued, makeEntry(request, { isOwn: true })]);
+    this.#queued.push(makeEntry(request, { isOwn: true }));
   }
 
   /** Returns the rooms of pending requests of this type, `join` or `leave`. */
@@ -82,7 +78,7 @@ export class Requests {
 
   /** Returns `true` if a pending join of the room is neither expired nor cancelled. */
   wants(room) {
-    const isLive = ({ isOwn, expires }) => isOwn || expires !== null;
+    const isLive = ({ isOwn, expires }) => isOwn || expires < Infinity;
     return this.#all().some((entry) => entry.type === 'join' && entry.room === room && isLive(entry));
   }
 
@@ -98,27 +94,24 @@ export class Requests {
    * @param {import('./pacer.js').Pacer} pacer
    */
   next(now, pacer) {
-    const repeated = this.#again[0];
-    if (!repeated && (this.#queued.length === 0 || !this.#mayMoreBeSent())) return null;
-    const entry = repeated ?? this.#queued[0];
+    const repeated = this.#sent.find(({ isDue }) => isDue);
+    const entry = repeated ?? (this.#mayMoreBeSent() && this.#queued[0]);
+    if (!entry) return null;
     const id = repeated?.id ?? this.#nextId;
-    const text = numbered(entry.type, entry.text, id);
-    if (!pacer.take(now, entry.bytes - MAX_HEAD + text.length - entry.text.length)) return null;
-    if (repeated) {
-      this.#again.shift();
-      return text;
+    const text = numbered(entry.text, id);
+    if (!pacer.take(now, entry.bytes + text.length - entry.text.length)) return null;
+    if (!repeated) {
+      this.#queued.shift();
+      this.#sent.push(entry);
+      this.#nextId += 1;
     }
-    this.#queued.shift();
-    this.#queuedBytes -= entry.bytes;
-    entry.id = id;
-    this.#nextId += 1;
-    this.#sent.push(entry);
+    Object.assign(entry, { id, sent: true, isDue: false });
     return text;
   }
 
   /** Sends the unanswered requests again: the session resumes on another socket. */
   resume() {
-    this.#again = [...this.#sent];
+    for (const entry of this.#sent) entry.isDue = true;
   }
 
   /**
@@ -126,59 +119,48 @@ export class Requests {
    * answer, except expired ones.
    */
   startAgain(joins) {
-    const left = this.#sent.map((entry) => ({ ...entry, hasLeft: true }));
-    const kept = [...left, ...this.#queued].filter(({ expires }) => expires !== null);
-    this.#nextId = 1;
-    this.#sent = [];
-    this.#again = [];
-    this.#setQueued([...joins.map((join) => makeEntry(join, { isOwn: true })), ...kept]);
+    const kept = this.clear().filter(({ expires }) => expires < Infinity);
+    this.#queued = [...joins.map((join) => makeEntry(join, { isOwn: true })), ...kept];
   }
 
   /** Removes and returns the answered request with this number; undefined if there is none. */
   answered(id) {
-    const at = this.#sent.findIndex((entry) => entry.id === id);
-    if (at < 0) return undefined;
-    const [entry] = this.#sent.splice(at, 1);
-    this.#again = this.#again.filter((other) => other !== entry);
-    return entry;
+    const answered = this.#sent.find((entry) => entry.id === id);
+    this.#sent = this.#sent.filter((entry) => entry !== answered);
+    return answered;
   }
 
   /** When the next request expires; Infinity for never. Both queues are sorted by time. */
   get deadline() {
-    const first = (queue) => queue.find(({ expires }) => expires !== null)?.expires ?? Infinity;
+    const first = (queue) => queue.find(({ expires }) => expires < Infinity)?.expires ?? Infinity;
     return Math.min(first(this.#sent), first(this.#queued));
   }
 
-  /** Expires requests. Returns them as `{ticket, sent, type, room}`. */
+  /** Expires requests, and returns them. */
   expire(now) {
-    return this.#remove(({ expires }) => expires !== null && expires <= now);
+    return this.#remove(({ expires }) => expires <= now);
   }
 
-  /** Cancels a request without an outcome. Returns it like `expire`; undefined if there is none. */
+  /** Cancels a request without an outcome. Returns it; undefined if there is none. */
   cancel(ticket) {
     return this.#remove((entry) => entry.ticket === ticket)[0];
   }
 
   /** Removes queued requests. Sent ones lose their tickets, and keep their numbers. */
   #remove(isOver) {
-    const removed = [];
-    const report = ({ ticket, type, room }, sent) => removed.push({ ticket, sent, type, room });
-    for (const entry of this.#sent.filter(isOver)) {
-      report(entry, true);
-      entry.expires = null;
-      entry.ticket = null;
-    }
-    for (const entry of this.#queued.filter(isOver)) report(entry, entry.hasLeft);
-    this.#setQueued(this.#queued.filter((entry) => !isOver(entry)));
+    const removed = this.#all().filter(isOver);
+    const end = (entry) => (isOver(entry) ? { ...entry, ticket: null, expires: Infinity } : entry);
+    this.#sent = this.#sent.map(end);
+    this.#queued = this.#queued.filter((entry) => !isOver(entry));
     return removed;
   }
 
-  /** Removes all requests and returns them like `expire`. Numbers start at 1 again. */
+  /** Removes all requests, and returns them. Numbers start at 1 again. */
   clear() {
-    const removed = this.#remove(() => true);
+    const removed = this.#all();
     this.#nextId = 1;
     this.#sent = [];
-    this.#again = [];
+    this.#queued = [];
     return removed;
   }
 
@@ -199,14 +181,9 @@ export class Requests {
   #mayMoreBeSent() {
     return this.#sent.length < MAX_UNANSWERED && sizeOf(this.#sent) < MAX_UNANSWERED_BYTES;
   }
-
-  #setQueued(entries) {
-    this.#queued = entries;
-    this.#queuedBytes = sizeOf(entries);
-  }
 }
 
-const sizeOf = (entries) => entries.reduce((total, { bytes }) => total + bytes, 0);
+const sizeOf = (entries) => entries.reduce((total, { bytes }) => total + MAX_HEAD + bytes, 0);
 
 /** @returns {Entry} */
 function makeEntry(request, fields) {
@@ -218,9 +195,10 @@ function makeEntry(request, fields) {
     room: request.room,
     text,
     isOwn: false,
-    bytes: MAX_HEAD + bytesOf(text),
-    expires: null,
-    hasLeft: false,
+    bytes: bytesOf(text),
+    expires: Infinity,
+    sent: false,
+    isDue: false,
     ...fields,
   };
 }
