@@ -6,14 +6,14 @@
 import { abortable } from './abort.js';
 import { Core } from './core/core.js';
 import { NO_FRAME } from './core/ending.js';
-import { MeshError } from './core/mesh_error.js';
+import { MeshError, refuse } from './core/mesh_error.js';
 import { assertJson, isName } from './core/outgoing.js';
 import { Emitter, emit } from './emitter.js';
 import { listen } from './listen.js';
 import { checkOptions, checkUrls, makeLog } from './options.js';
 import { reasonOf } from './reason.js';
 import { Room } from './room.js';
-import { SavedSession, parseSession } from './saved_session.js';
+import { SavedSession } from './saved_session.js';
 import { leaveSocket, openSocket } from './socket.js';
 import { fetchToken } from './token_source.js';
 
@@ -35,6 +35,25 @@ const CALL = '~call';
 export class Client extends Emitter {
   /** Id of the client in the mesh. @type {string} */
   clientId;
+  /**
+   * `disconnected`, `connecting` (until the first connection), `connected` or `reconnecting`.
+   *
+   * @type {import('./types.js').ClientState}
+   */
+  state = 'disconnected';
+  /**
+   * The latest ICE servers from the mesh, for `RTCPeerConnection`; empty before the first
+   * connection. They are renewed before their credentials end.
+   *
+   * @type {import('./types.js').IceServer[]}
+   */
+  iceServers = [];
+  /**
+   * Id of the node that serves this client; null before the first connection, or if hidden.
+   *
+   * @type {string | null}
+   */
+  node = null;
   #urls;
   #WebSocket;
   #core;
@@ -58,18 +77,11 @@ export class Client extends Emitter {
   #connecting = new Set();
   #roomByName = new Map();
   #changedRooms = new Set();
-  #iceServers = [];
-  /** @type {string | null} */
-  #node = null;
-  /** @type {import('./types.js').ClientState} */
-  #state = 'disconnected';
   /** Whether a server has accepted the client since it started. */
   #wasWelcome = false;
   /** Reason of the latest loss, until the next connection. @type {MeshError | undefined} */
   #reason;
   #counts = { connects: 0, resumes: 0, sent: 0, received: 0 };
-  /** The text that was stored when the session was suspended, or null. */
-  #suspended = null;
   /** End the listeners to the page; empty while the client is closed. */
   #removers = /** @type {(() => void)[]} */ ([]);
   #isPerforming = false;
@@ -88,37 +100,16 @@ export class Client extends Emitter {
   constructor(url, options) {
     super();
     const urls = checkUrls(url);
-    checkOptions(options ?? {});
-    const { clientId, token } = options;
+    checkOptions(options);
+    const { clientId, token, connectTimeoutMs = CONNECT_TIMEOUT } = options;
     this.clientId = clientId;
     this.#urls = urls;
     this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
     this.#token = token;
-    this.#connectTimeoutMs = Math.min(options.connectTimeoutMs ?? CONNECT_TIMEOUT, MAX_TIMER);
-    this.#log = makeLog(options.logLevel, options.logger);
-    const storage = options.storage === undefined ? sessionStorageOfPage() : options.storage;
-    this.#saves = new SavedSession(storage, clientId);
+    this.#connectTimeoutMs = Math.min(connectTimeoutMs, MAX_TIMER);
+    this.#log = makeLog(options);
+    this.#saves = new SavedSession(clientId, options.storage);
     this.#core = new Core({ ...options, urls: urls.length, tokens: token !== undefined });
-  }
-
-  /** `disconnected`, `connecting` (until the first connection), `connected` or `reconnecting`. */
-  get state() {
-    return this.#state;
-  }
-
-  /**
-   * The latest ICE servers from the mesh, for `RTCPeerConnection`; empty before the first
-   * connection. They are renewed before their credentials end.
-   *
-   * @returns {import('./types.js').IceServer[]}
-   */
-  get iceServers() {
-    return this.#iceServers;
-  }
-
-  /** Id of the node that serves this client; null before the first connection, or if hidden. */
-  get node() {
-    return this.#node;
   }
 
   /** Numbers since the client was created. @returns {import('./types.js').Stats} */
@@ -137,9 +128,8 @@ export class Client extends Emitter {
    * @throws {TypeError} if the platform has no WebSocket and the options have none
    */
   connect({ signal } = {}) {
-    if (!this.#WebSocket) throw new TypeError('WebSocket: this platform has none: pass a class');
-    const close = () => void this.close();
-    const connected = abortable(signal, close, (resolve, reject) => {
+    if (!this.#WebSocket) refuse('WebSocket', undefined, 'a class on this platform');
+    const connected = abortable(signal, () => void this.close(), (resolve, reject) => {
       const settle = (error) => {
         this.#connecting.delete(settle);
         clearTimeout(timer);
@@ -149,7 +139,7 @@ export class Client extends Emitter {
       const timer = setTimeout(() => settle(this.#error('expired', 'not connected in time')), this.#connectTimeoutMs);
       this.#connecting.add(settle);
       // In a listener that closed the client, the state is still the former one.
-      if (this.#state === 'connected' && !this.#core.isClosed) settle();
+      if (this.state === 'connected' && !this.#core.isClosed) settle();
       else this.#start();
     });
     connected.catch(() => {});
@@ -201,7 +191,7 @@ export class Client extends Emitter {
     if (!isName(name)) throw new MeshError('bad_name');
     const room = new Room(this, name, {
       members: () => this.#core.room(name),
-      request: (request, signal) => this.#request(request, signal),
+      request: (...request) => this.#request(...request),
     });
     this.#roomByName.set(name, room);
     return room;
@@ -229,60 +219,55 @@ export class Client extends Emitter {
    * is null or refuses it, the session is lost.
    */
   detach() {
-    this.#perform(() => this.#core.detach());
+    this.#input('detach');
   }
 
   /** Reports a change of the network, on platforms without the event `online`. */
   networkChanged() {
-    this.#perform((now, random) => this.#core.networkChanged(now, random));
+    this.#input('networkChanged');
   }
 
   /** @returns {Promise<any>} */
   #request(request, signal) {
-    if (signal?.aborted) return Promise.reject(new MeshError('aborted'));
-    try {
-      return this.#perform((now) => this.#accept(this.#core.request(now, request), signal));
-    } catch (error) {
-      if (!(error instanceof MeshError)) throw error;
-      return Promise.reject(error);
-    }
-  }
-
-  #accept(ticket, signal) {
+    let ticket;
     const cancel = () => {
       this.#settlerByTicket.delete(ticket);
-      return this.#perform(() => this.#core.cancel(ticket));
+      return this.#input('cancel', ticket);
     };
     return abortable(signal, cancel, (resolve, reject) => {
-      this.#settlerByTicket.set(ticket, { resolve, reject });
+      this.#perform((now) => {
+        ticket = this.#core.request(now, request);
+        this.#settlerByTicket.set(ticket, { resolve, reject });
+      });
     });
   }
 
   #takeSaved(now) {
     const { isSuspended } = this.#core;
     if (!this.#core.isClosed && !isSuspended) return;
-    const text = this.#saves.take();
+    const { session, isLatest } = this.#saves.take();
     // The stored session is still the one of this page.
-    if (isSuspended && text === this.#suspended) return;
+    if (isSuspended && isLatest) return;
     if (isSuspended) this.#core.close();
-    const session = parseSession(text ?? '', this.clientId);
     if (session) this.#core.restore(now, session);
   }
 
   #watchPage() {
-    const core = this.#core;
     const { document } = globalThis;
-    const on = (type, input, target = /** @type {any} */ (globalThis)) =>
-      listen(target, type, (event) => this.#perform((now, random) => input(event, now, random)));
-    const networkChanged = (_, now, random) => core.networkChanged(now, random);
+    const networkChanged = () => this.networkChanged();
     return [
-      on('online', networkChanged),
-      on('offline', networkChanged),
+      listen(globalThis, 'online', networkChanged),
+      listen(globalThis, 'offline', networkChanged),
       // The browser may show a persisted page again.
-      on('pagehide', ({ persisted }) => (persisted ? core.suspend() : core.detach())),
-      on('pageshow', () => core.isSuspended && this.#start()),
-      on('visibilitychange', (_, now, random) => (document.hidden ? core.hidden() : core.shown(now, random)), document),
+      listen(globalThis, 'pagehide', ({ persisted }) => this.#input(persisted ? 'suspend' : 'detach')),
+      listen(globalThis, 'pageshow', () => this.#core.isSuspended && this.#start()),
+      listen(document, 'visibilitychange', () => this.#input(document.hidden ? 'hidden' : 'shown')),
     ];
+  }
+
+  /** Calls an input of the core that has this name. */
+  #input(name, ...args) {
+    return this.#perform((now, random) => /** @type {any} */ (this.#core)[name](now, random, ...args));
   }
 
   /**
@@ -302,11 +287,12 @@ export class Client extends Emitter {
     const core = this.#core;
     this.#isPerforming = true;
     try {
-      for (let effects = core.takeEffects(); effects.length > 0; effects = core.takeEffects()) {
+      let effects;
+      while ((effects = core.takeEffects()).length > 0) {
         for (const effect of effects) this.#act(effect);
-        const changed = [...this.#changedRooms];
-        this.#changedRooms.clear();
-        for (const room of changed) emit(room, 'change', undefined);
+        const changed = this.#changedRooms;
+        this.#changedRooms = new Set();
+        for (const room of changed) emit(room, 'change');
       }
     } finally {
       this.#isPerforming = false;
@@ -328,7 +314,7 @@ export class Client extends Emitter {
   }
 
   #save(session) {
-    this.#suspended = this.#saves.put(session);
+    this.#saves.put(session);
     if (this.#core.isSuspended) this.#enter(this.#trying);
   }
 
@@ -338,26 +324,24 @@ export class Client extends Emitter {
   }
 
   #report({ type, ...message }) {
-    const { from, data, id, room } = message;
-    if (type === 'signal' && data?.[CALL] !== undefined) {
-      const name = data[CALL];
+    const { from, data, id } = message;
+    const event = { from, data, id };
+    if (type === 'signal') {
+      const name = data?.[CALL];
       // Names of others create no rooms.
       const isKnown = this.#roomByName.has(name) || this.#core.room(name);
-      if (isKnown) emit(this.room(name), CALL, { from, data });
-    } else if (type === 'signal') emit(this, type, { from, data, id });
-    else if (type === 'broadcast') emit(this.room(room), type, { from, data, id });
-    else if (type === 'moved') this.#node = message.node ?? null;
+      if (isKnown) emit(this.room(name), CALL, event);
+      else if (name === undefined) emit(this, type, event);
+    } else if (type === 'broadcast') emit(this.room(message.room), type, event);
+    else if (type === 'moved') this.node = message.node ?? null;
     else if (type === 'ice_servers') {
-      this.#iceServers = message.ice_servers ?? [];
-      emit(this, 'iceServers', this.#iceServers);
+      this.iceServers = message.ice_servers ?? [];
+      emit(this, 'iceServers', this.iceServers);
     } else if (type === 'error') {
-      this.#reportError(refusal(message.code, message));
+      const error = refusal(message.code, message);
+      this.#log('warn', error.message);
+      emit(this, type, error);
     }
-  }
-
-  #reportError(error) {
-    this.#log('warn', error.message);
-    emit(this, 'error', error);
   }
 
   #reportRoom({ room: name, room_state: state, reason, ...members }) {
@@ -395,8 +379,8 @@ export class Client extends Emitter {
   }
 
   #connected({ resumed: isResumed, welcome }) {
-    this.#iceServers = welcome.ice_servers ?? [];
-    this.#node = welcome.node ?? null;
+    this.iceServers = welcome.ice_servers ?? [];
+    this.node = welcome.node ?? null;
     this.#counts.connects += 1;
     this.#counts.resumes += isResumed ? 1 : 0;
     this.#wasWelcome = true;
@@ -430,9 +414,8 @@ export class Client extends Emitter {
 
   /** Reports a change of the state, and each failed attempt. */
   #enter(state, details = {}) {
-    const isNews = this.#state !== state || details.reason !== undefined;
-    this.#state = state;
-    if (!isNews) return;
+    if (this.state === state && !details.reason) return;
+    this.state = state;
     emit(this, 'state', { state, ...details });
     emit(this, state, { state, ...details });
   }
@@ -455,10 +438,10 @@ export class Client extends Emitter {
     try {
       const session = { clientId: this.clientId, resume, token };
       this.#socket = openSocket(this.#WebSocket, this.#urls[url], session, {
-        opened: () => this.#perform((now) => this.#core.opened(now)),
+        opened: () => this.#input('opened'),
         text: (text) => {
           this.#counts.received += 1;
-          this.#perform((now, random) => this.#core.text(now, random, text));
+          this.#input('text', text);
         },
         closed: (code, reason) => this.#socketLost(code, reason),
       });
@@ -469,7 +452,7 @@ export class Client extends Emitter {
 
   #socketLost(code, reason) {
     this.#socket = null;
-    this.#perform((now, random) => this.#core.lost(now, random, { code, reason }));
+    this.#input('lost', { code, reason });
   }
 
   #leaveSocket(code) {
@@ -483,23 +466,20 @@ export class Client extends Emitter {
     this.#tokenError = undefined;
     try {
       const token = await fetchToken(this.#token);
-      if (token) this.#perform((now) => this.#core.token(now, token));
-      else if (call === this.#tokenCalls) this.#refuseToken();
+      if (token) return this.#input('token', token);
+      if (call !== this.#tokenCalls) return;
+      this.#tokenError = 'it returned null';
+      this.#input('close', NO_TOKEN);
     } catch (error) {
       // A call that fails after its time limit must not end the next one.
       if (call !== this.#tokenCalls) return;
       this.#tokenError = error;
       const reason = /** @type {MeshError} */ (reasonOf(NO_TOKEN, false, error));
       // Otherwise the end of the attempt is logged.
-      if (this.#state === 'connected') this.#log('warn', reason.message);
+      if (this.state === 'connected') this.#log('warn', reason.message);
       emit(this, 'error', reason);
-      this.#perform((now, random) => this.#core.tokenFailed(now, random));
+      this.#input('tokenFailed');
     }
-  }
-
-  #refuseToken() {
-    this.#tokenError = 'it returned null';
-    this.#perform(() => this.#core.close(NO_TOKEN));
   }
 
   #schedule() {
@@ -507,8 +487,7 @@ export class Client extends Emitter {
     const { deadline } = this.#core;
     if (deadline === Infinity) return;
     const wait = Math.min(MAX_TIMER, Math.max(0, deadline - Math.floor(performance.now())));
-    const tick = () => this.#perform((now, random) => this.#core.tick(now, random));
-    this.#timer = setTimeout(tick, wait);
+    this.#timer = setTimeout(() => this.#input('tick'), wait);
   }
 }
 
@@ -520,13 +499,4 @@ export class Client extends Emitter {
  */
 function refusal(code, { message, retry_after_ms: retryAfterMs }) {
   return new MeshError(code, { message, retryAfterMs, wasSent: true });
-}
-
-/** The page's sessionStorage. null: there is none, or the page may not use it, as in a sandbox. */
-function sessionStorageOfPage() {
-  try {
-    return globalThis.sessionStorage ?? null;
-  } catch {
-    return null;
-  }
 }

@@ -48,7 +48,7 @@ function addressOf(url) {
 }
 
 /** Checks all options but the addresses. @param {Record<string, any>} options */
-export function checkOptions(options) {
+export function checkOptions(options = {}) {
   for (const [option, [isRight, expected]] of Object.entries(RULES)) {
     const value = options[option];
     const isAbsent = value === undefined && option !== 'clientId';
@@ -59,10 +59,9 @@ export function checkOptions(options) {
 /**
  * Returns a function that logs texts of the level and above.
  *
- * @param {string} [level]
- * @param {Record<string, any>} [logger]
+ * @param {{logLevel?: string, logger?: Record<string, any>}} options
  */
-export function makeLog(level = 'warn', logger = console) {
-  const shown = level === 'none' ? [] : LEVELS.slice(LEVELS.indexOf(level));
+export function makeLog({ logLevel = 'warn', logger = console }) {
+  const shown = logLevel === 'none' ? [] : LEVELS.slice(LEVELS.indexOf(logLevel));
   return (of, text) => shown.includes(of) && logger[of](`signaling-mesh: ${text}`);
 }

@@ -33,46 +33,68 @@ const CLAIM_KEPT = 600_000;
 
 /** The stored session of one client. At most one is stored at a time. */
 export class SavedSession {
-  #storage;
+  #clientId;
   #key;
+  #storage;
+  /** The text that was stored last, or null. */
+  #latest = /** @type {string | null} */ (null);
 
   /**
-   * @param {import('./types.js').ClientOptions['storage']} storage of this tab; null: nothing is
-   *   stored
    * @param {string} clientId
+   * @param {import('./types.js').ClientOptions['storage']} [storage] of this tab; null: nothing is
+   *   stored
    */
-  constructor(storage, clientId) {
-    this.#storage = storage;
+  constructor(clientId, storage = storageOfPage()) {
+    this.#clientId = clientId;
     this.#key = STORED + clientId;
+    this.#storage = storage;
   }
 
   /**
-   * Stores a session in place of the last one, with a new claim.
+   * Stores a session in place of the last one, with a new claim. A storage may refuse it.
    *
    * @param {Session} session
-   * @returns {string | null} the stored text; null if the storage is null or refuses it
    */
   put(session) {
-    if (this.#storage === null) return null;
+    this.#latest = null;
+    if (!this.#storage) return;
+    const text = JSON.stringify({ ...session, claim: makeClaim() });
     try {
-      const text = JSON.stringify({ ...session, claim: makeClaim() });
       this.#storage.setItem(this.#key, text);
-      return text;
-    } catch {
-      return null;
-    }
+      this.#latest = text;
+    } catch {}
   }
 
   /**
-   * Removes the stored text and its claim. `parseSession` checks the text.
+   * Removes the stored session and its claim.
    *
-   * @returns {string | null} the text; null if there is none, another page has taken it, its claim
-   *   is gone or unreadable, or it is no JSON
+   * @returns {{session: Session | null | undefined, isLatest: boolean}} `session` is null if there
+   *   is none, or another page has taken it; undefined if it is damaged, of another client, or its
+   *   claim is gone. Whether the last `put` is still what this page would find
    */
   take() {
     const text = this.#storage?.getItem(this.#key) ?? null;
     this.#storage?.removeItem(this.#key);
-    return text !== null && takeClaim(text) ? text : null;
+    const session = text === null ? null : this.#parse(text);
+    return { session, isLatest: text === this.#latest && session !== undefined };
+  }
+
+  #parse(text) {
+    try {
+      const session = JSON.parse(text);
+      return takeClaim(session) && isWhole(session, this.#clientId) ? session : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+/** The page's sessionStorage. null: there is none, or the page may not use it, as in a sandbox. */
+function storageOfPage() {
+  try {
+    return globalThis.sessionStorage;
+  } catch {
+    return null;
   }
 }
 
@@ -82,7 +104,7 @@ function makeClaim() {
     const claims = globalThis.localStorage;
     removeOldClaims(claims);
     const claim = CLAIM + randomId();
-    claims.setItem(claim, String(Date.now()));
+    claims.setItem(claim, `${Date.now()}`);
     return claim;
   } catch {
     return undefined;
@@ -92,45 +114,27 @@ function makeClaim() {
 function removeOldClaims(claims) {
   const keys = Array.from({ length: claims.length }, (_, at) => claims.key(at));
   for (const key of keys.filter((key) => key.startsWith(CLAIM))) {
-    if (Date.now() - Number(claims.getItem(key)) >= CLAIM_KEPT) claims.removeItem(key);
+    if (Date.now() - claims.getItem(key) >= CLAIM_KEPT) claims.removeItem(key);
   }
 }
 
-/** Removes the claim of a stored session. Returns `true` if this page may use the session. */
-function takeClaim(text) {
-  try {
-    const { claim } = JSON.parse(text);
-    if (claim === undefined) return true;
-    const isFree = globalThis.localStorage.getItem(claim) !== null;
-    globalThis.localStorage.removeItem(claim);
-    return isFree;
-  } catch {
-    return false;
-  }
+/** Removes the claim of a session. Returns `true` if this page may use the session. */
+function takeClaim({ claim }) {
+  if (claim === undefined) return true;
+  const isFree = globalThis.localStorage.getItem(claim) !== null;
+  globalThis.localStorage.removeItem(claim);
+  return isFree;
 }
 
-/**
- * Parses a stored session.
- *
- * @param {string} text
- * @param {string} clientId
- * @returns {Session | undefined} undefined: it is damaged, empty, or of another client
- */
-export function parseSession(text, clientId) {
-  try {
-    const session = JSON.parse(text);
-    const { unanswered, queued, rooms } = session;
-    const requests = [...unanswered.map(({ request }) => request), ...queued];
-    const isWhole =
-      session.client_id === clientId &&
-      (session.resume === null || typeof session.resume === 'string') &&
-      Number.isSafeInteger(session.next_id) &&
-      [unanswered, queued, rooms, session.names].every(Array.isArray) &&
-      unanswered.every(({ id }) => Number.isSafeInteger(id)) &&
-      requests.every(({ type }) => typeof type === 'string') &&
-      rooms.every(({ room }) => isName(room));
-    return isWhole ? session : undefined;
-  } catch {
-    return undefined;
-  }
-}
+const isText = (value) => typeof value === 'string';
+const isRequest = ({ type }) => isText(type);
+
+/** Returns `true` if a session has all its fields, and is of the client. It may throw if not. */
+const isWhole = ({ client_id: owner, resume, next_id: nextId, unanswered, queued, rooms, names }, clientId) =>
+  owner === clientId &&
+  (resume === null || isText(resume)) &&
+  Number.isSafeInteger(nextId) &&
+  unanswered.every(({ id, request }) => Number.isSafeInteger(id) && isRequest(request)) &&
+  queued.every(isRequest) &&
+  rooms.every(({ room }) => isName(room)) &&
+  names.every(isText);

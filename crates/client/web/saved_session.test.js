@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { SavedSession, parseSession } from './saved_session.js';
+import { SavedSession } from './saved_session.js';
 import { FakeStorage } from './testing/browser.js';
 
 const WHOLE = {
@@ -25,7 +25,7 @@ const WHOLE = {
  */
 function take(text) {
   const storage = new FakeStorage([['signaling-mesh:me', text]]);
-  const session = parseSession(new SavedSession(storage, 'me').take() ?? '', 'me');
+  const { session } = new SavedSession('me', storage).take();
   return { session, left: storage.length };
 }
 

@@ -165,7 +165,7 @@ export class Core {
   }
 
   /** Handles a token from the callback. */
-  token(now, token) {
+  token(now, _random, token) {
     this.#tokens.set(now, token);
     if (this.#phase.is === 'fetching') this.#open(now);
     else if (this.#phase.is === 'connected') this.#write({ type: 'token', token: token.token });
@@ -279,9 +279,11 @@ export class Core {
   /**
    * Ends this client. An open socket closes with 1000, which ends the session in the mesh too.
    *
+   * @param {number} [_now]
+   * @param {number} [_random]
    * @param {import('./ending.js').Ending} [why] empty: the application wants it
    */
-  close(why = {}) {
+  close(_now, _random, why = {}) {
     const { is } = this.#phase;
     if (is === 'closed') return;
     if (is === 'connected') this.#emit({ close: GOODBYE });
@@ -359,7 +361,7 @@ export class Core {
    *
    * @returns {boolean | undefined} whether it was sent; undefined if it has its outcome
    */
-  cancel(ticket) {
+  cancel(_now, _random, ticket) {
     const cancelled = this.#requests.cancel(ticket);
     if (cancelled) this.#gaveUp(cancelled, 'aborted');
     return cancelled?.sent;

@@ -42,26 +42,22 @@ function input(core, now, random, given) {
     case 'start':
     case 'tick':
     case 'shown':
-      return core[word](now, random);
-    case 'network_changed':
-      return core.networkChanged(now, random);
     case 'close':
     case 'detach':
     case 'suspend':
     case 'hidden':
     case 'opened':
-      return core[word]();
     case 'cancel':
-      return core.cancel(fields);
+    case 'lost':
+    case 'refused':
+    case 'token':
+      return core[word](now, random, fields);
+    case 'network_changed':
+      return core.networkChanged(now, random);
     case 'text':
       return core.text(now, random, JSON.stringify(fields));
     case 'raw':
       return core.text(now, random, fields);
-    case 'lost':
-    case 'refused':
-      return core[word](now, random, fields);
-    case 'token':
-      return core.token(now, fields);
     case 'token_failed':
       return core.tokenFailed(now, random);
     default:
