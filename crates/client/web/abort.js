@@ -10,18 +10,18 @@ import { listen } from './listen.js';
  * @returns {Promise<any>}
  */
 export function abortable(signal, aborted, start) {
-  return new Promise((resolve, reject) => {
-    const end = (settle) => (value) => {
-      remove();
-      settle(value);
-    };
+  let remove;
+  const result = new Promise((resolve, reject) => {
     const abort = () => {
       const error = new MeshError('aborted');
-      end(reject)(error);
+      reject(error);
       error.wasSent = aborted() || false;
     };
-    const remove = listen(signal, 'abort', abort);
+    remove = listen(signal, 'abort', abort);
     if (signal?.aborted) abort();
-    else start(end(resolve), end(reject));
+    else start(resolve, reject);
   });
+  // Not by `finally`, whose promise settles later.
+  result.then(remove, remove);
+  return result;
 }

@@ -38,6 +38,10 @@ export class Room extends Emitter {
     this.#link = link;
   }
 
+  #request(type, data, signal) {
+    return this.#link.request({ type, room: this.name, data }, signal);
+  }
+
   /**
    * `out`, `joining`, `waiting` (in the queue of a full room) or `member`. A member stays one while
    * the client reconnects.
@@ -99,8 +103,7 @@ export class Room extends Emitter {
    */
   join({ data, queue = true, signal } = {}) {
     if (data !== undefined) assertJson(data);
-    const accepted = this.#link.request({ type: 'join', room: this.name, data }, signal);
-    return this.#seated(accepted, queue, signal);
+    return this.#seated(this.#request('join', data, signal), queue, signal);
   }
 
   async #seated(accepted, queue, signal) {
@@ -141,7 +144,7 @@ export class Room extends Emitter {
   update(data) {
     assertJson(data);
     if (this.state === 'out') return Promise.reject(new MeshError('not_in_room'));
-    return this.#link.request({ type: 'join', room: this.name, data });
+    return this.#request('join', data);
   }
 
   /**
@@ -150,7 +153,7 @@ export class Room extends Emitter {
    * @returns {Promise<void>} rejects with a `MeshError`
    */
   leave() {
-    return this.#link.request({ type: 'leave', room: this.name });
+    return this.#request('leave');
   }
 
   /**
@@ -164,6 +167,6 @@ export class Room extends Emitter {
    */
   broadcast(data, { signal } = {}) {
     assertJson(data);
-    return this.#link.request({ type: 'broadcast', room: this.name, data }, signal);
+    return this.#request('broadcast', data, signal);
   }
 }
