@@ -148,7 +148,7 @@ export class Call extends Emitter {
       channel.send(text);
       return true;
     } catch (/** @type {any} */ cause) {
-      emit(this, 'failure', { id, error: new MeshError('channel_full', { message: cause.message, cause }) });
+      emit(this, 'failure', { id, error: new MeshError('channel_full', { cause }) });
       return false;
     }
   }

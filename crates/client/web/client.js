@@ -7,7 +7,7 @@ import { abortable } from './abort.js';
 import { Core } from './core/core.js';
 import { NO_FRAME } from './core/ending.js';
 import { MeshError, refuse } from './core/mesh_error.js';
-import { assertJson, isName } from './core/outgoing.js';
+import { assertJson, assertName } from './core/outgoing.js';
 import { Emitter, emit } from './emitter.js';
 import { listen } from './listen.js';
 import { checkOptions, checkUrls, makeLog } from './options.js';
@@ -155,8 +155,7 @@ export class Client extends Emitter {
 
   /** Returns an error with the reason of the latest loss, if any. */
   #error(code, text, details = {}) {
-    const cause = this.#reason;
-    return new MeshError(code, { ...details, message: cause ? `${text}: ${cause.message}` : text, cause });
+    return new MeshError(code, { ...details, message: text, cause: this.#reason });
   }
 
   /**
@@ -188,7 +187,7 @@ export class Client extends Emitter {
   room(name) {
     const known = this.#roomByName.get(name);
     if (known) return known;
-    if (!isName(name)) throw new MeshError('bad_name');
+    assertName(name);
     const room = new Room(this, name, {
       members: () => this.#core.room(name),
       request: (...request) => this.#request(...request),
@@ -400,7 +399,7 @@ export class Client extends Emitter {
     this.#reason = reason;
     // The reason of a wait that is shortened has been logged.
     if (reason && (isOver || !this.#isWaiting)) {
-      const then = isOver ? 'the client stays away' : `next attempt in ${retryInMs} ms`;
+      const then = isOver ? 'no retry' : `next attempt in ${retryInMs} ms`;
       this.#log(isOver ? 'error' : 'warn', `${this.#url}: ${reason.message}, ${then}`);
     }
     const details = { ...(reason && { reason }), ...(!isOver && { retryInMs }) };

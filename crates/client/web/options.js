@@ -1,13 +1,12 @@
 /** Checks the options of a client. An error names the option and its value. */
 
 import { refuse } from './core/mesh_error.js';
-import { isName } from './core/outgoing.js';
+import { isName, NAME } from './core/outgoing.js';
 
 const LEVELS = ['debug', 'info', 'warn', 'error'];
 
 const isTime = (value) => Number.isFinite(value) && value >= 0;
 const isFunction = (value) => typeof value === 'function';
-const has = (object, methods) => methods.every((method) => isFunction(object?.[method]));
 
 /**
  * Whether a value that is given is right, and what it has to be.
@@ -15,16 +14,16 @@ const has = (object, methods) => methods.every((method) => isFunction(object?.[m
  * @type {Record<string, [(value: any) => boolean, string]>}
  */
 const RULES = {
-  clientId: [(id) => isName(id) && id[0] !== '~', '1 to 128 of A-Z a-z 0-9 . _ ~ : @ -, without ~ first'],
+  clientId: [(id) => isName(id) && id[0] !== '~', `a text of ${NAME}, without ~ first`],
   token: [(token) => isFunction(token) || typeof token === 'string', 'a JWT or a function'],
   queue: [isTime, 'a number'],
   queueBytes: [isTime, 'a number'],
   timeoutMs: [isTime, 'a number'],
   connectTimeoutMs: [isTime, 'a number'],
-  storage: [(storage) => storage === null || has(storage, ['getItem', 'setItem', 'removeItem']), 'a Storage or null'],
+  storage: [(storage) => storage === null || isFunction(storage.getItem), 'a Storage or null'],
   WebSocket: [isFunction, 'a class'],
   logLevel: [(level) => level === 'none' || LEVELS.includes(level), `none, ${LEVELS}`],
-  logger: [(logger) => has(logger, LEVELS), 'an object like console'],
+  logger: [(logger) => LEVELS.every((level) => isFunction(logger?.[level])), 'an object like console'],
 };
 
 /**
@@ -43,7 +42,7 @@ function addressOf(url) {
     const [, rest] = /** @type {any} */ (/^(?:ws|http)(s?:\/\/[^#]+)/i.exec(url));
     return new URL(`ws${rest}`).href.replace(/^([^?]+:\/\/[^/?]+)\/?(?=\?|$)/, '$1/v1/connect');
   } catch {
-    refuse('url', url, 'an address: ws, wss, http or https');
+    refuse('url', url, 'a ws, wss, http or https address');
   }
 }
 

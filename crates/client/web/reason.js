@@ -18,13 +18,10 @@ const TEXT_BY_FAULT = {
  * @param {any} [cause] error of the token function
  * @returns {MeshError | undefined} undefined: the application closed the client
  */
-export function reasonOf({ code, fault = '', reason }, wasWelcome, cause) {
+export function reasonOf({ code, fault = '', reason }, wasWelcome, cause = 'no result within 30 s') {
   if (!fault && !code) return undefined;
   let message = TEXT_BY_FAULT[fault] ?? `${reason || 'the connection failed'} (${code})`;
-  if (fault === 'no_token') {
-    message += `: ${cause?.message ?? cause ?? 'no result within 30 s'}`;
-    return new MeshError('token_failed', { message, cause });
-  }
+  if (fault === 'no_token') return new MeshError('token_failed', { message, cause });
   if (code === NO_FRAME && !wasWelcome) message += ': check host, port and path';
   return new MeshError('connection_lost', { message, closeCode: code });
 }

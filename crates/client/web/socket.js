@@ -24,7 +24,7 @@ export function openSocket(WebSocket, url, { clientId, resume, token }, on) {
   const protocols = [SUBPROTOCOL];
   if (resume) protocols.push(`resume.${resume}`);
   if (token) protocols.push(`bearer.${token}`);
-  const query = `client_id=${encodeURIComponent(clientId)}&reliable=1`;
+  const query = `client_id=${clientId}&reliable=1`;
   const socket = new WebSocket(`${url}${url.includes('?') ? '&' : '?'}${query}`, protocols);
   let fault = '';
   let timer;

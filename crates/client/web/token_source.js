@@ -28,7 +28,7 @@ export async function fetchToken(source) {
  */
 function validMsOf(token) {
   try {
-    const text = token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/');
+    const text = token.split('.')[1].replace(/-/g, '+').replace(/_/g, '/');
     const { exp, iat } = JSON.parse(atob(text));
     const now = Date.now() / 1_000;
     const isPlausible = now < exp && !(now < iat - CLOCK_TOLERANCE);

@@ -4,7 +4,7 @@ import { isFinal, isPolicyViolation, isTokenRejected } from './ending.js';
 import { needsWelcome, parse } from './incoming.js';
 import { Members } from './members.js';
 import { MeshError } from './mesh_error.js';
-import { bytesOf, encode, isName } from './outgoing.js';
+import { assertName, bytesOf, encode } from './outgoing.js';
 import { Pacer } from './pacer.js';
 import { Requests } from './requests.js';
 import { RetryState } from './retry_state.js';
@@ -248,8 +248,10 @@ export class Core {
    * @param {number} now
    * @param {number} random
    * @param {import('./ending.js').Ending} ending
+   * @param {number | null} [hint] wait that the server requested, unless by `goodbye`. Only the
+   *   vectors have it: WebSockets do not report an HTTP answer to the upgrade request
    */
-  lost(now, random, { reason, ...ending }) {
+  lost(now, random, { reason, ...ending }, hint = this.#hint) {
     const why = { ...ending, reason: reason?.slice(0, MAX_REASON) || undefined };
     const phase = this.#phase;
     if (this.#isIdle) return;
@@ -258,22 +260,12 @@ export class Core {
     if (wasWelcome && now - phase.connection.welcomedAt >= STABLE_AFTER) this.#retries = new RetryState();
     const ends = isTokenRejected(why) ? !this.#tokens.reject(wasWelcome) : isFinal(why);
     if (ends) return this.#end(why);
-    const hint = this.#hint;
     const isLater = isPolicyViolation(why);
     const wait = delay(this.#retries.window(now), random, hint, isLater);
     const mayHurry = hint === null && !isLater;
     this.#url = (this.#url + 1) % this.#urls;
     this.#phase = { is: 'waiting', until: now + wait, mayHurry, why };
     this.#emit({ state: 'waiting', in_ms: wait, ...why });
-  }
-
-  /**
-   * Handles an HTTP answer to the upgrade request. Only the vectors call it: a WebSocket of a
-   * browser or of Node.js does not report the status.
-   */
-  refused(now, random, { status, reason, retry_after_ms: hint = null }) {
-    this.#hint = hint;
-    this.lost(now, random, { status, reason });
   }
 
   /**
@@ -340,9 +332,8 @@ export class Core {
    */
   request(now, request) {
     const { type, room } = request;
-    const name = request.to ?? room;
     if (this.#phase.is === 'closed') throw new MeshError('closed');
-    if (!isName(name)) throw new MeshError('bad_name');
+    assertName(request.to ?? room);
     if (type === 'join' && !this.#rooms.hasPlaceFor(room, this.#requests.rooms('join'))) {
       throw new MeshError('too_many_rooms');
     }

@@ -19,10 +19,10 @@ export class MeshError extends Error {
   /**
    * @param {string} code
    * @param {{message?: string, retryAfterMs?: number, wasSent?: boolean, closeCode?: number,
-   *   cause?: unknown}} [details]
+   *   cause?: any}} [details] `message` is without the one of `cause`
    */
   constructor(code, { message = TEXT_BY_CODE[code] ?? code, cause, ...details } = {}) {
-    super(message, cause ? { cause } : undefined);
+    super(cause ? `${message}: ${cause.message ?? cause}` : message, cause ? { cause } : undefined);
     Object.assign(this, details, { code });
   }
 }
@@ -41,14 +41,12 @@ export function refuse(name, value, expected) {
 
 /** @type {Record<string, string>} */
 const TEXT_BY_CODE = {
-  aborted: 'aborted by the signal',
-  bad_name: 'a name is 1 to 128 of A-Z a-z 0-9 . _ ~ : @ -',
   closed: 'the client is closed',
   expired: 'the seat in the room expired',
-  forbidden: 'the token does not admit the room',
+  forbidden: 'the token forbids the room',
   left: 'the client left the room',
   not_in_room: 'join the room first',
-  queue_full: 'the queue is full: await requests',
+  queue_full: 'await earlier requests',
   room_full: 'the room is full',
-  too_many_rooms: 'the client is in 256 rooms',
+  too_many_rooms: 'at most 256 rooms',
 };

@@ -1,13 +1,18 @@
 /** Encodes messages of the client. */
 
-import { refuse } from './mesh_error.js';
+import { MeshError, refuse } from './mesh_error.js';
 
 /** Units of 3 bytes in UTF-8. Both halves of a surrogate pair count 2 bytes. */
 const THREE_BYTES = /[\u0800-\ud7ff\ue000-\uffff]/g;
-const NAME = /^[\w.~:@-]{1,128}$/;
+export const NAME = /^[\w.~:@-]{1,128}$/;
 
 /** Returns `true` for a valid client id or room name. @param {unknown} name */
 export const isName = (name) => typeof name === 'string' && NAME.test(name);
+
+/** Throws a MeshError for an invalid room name or client id. */
+export function assertName(name) {
+  if (!isName(name)) throw new MeshError('bad_name', { message: `not of ${NAME}` });
+}
 
 /** Returns the size of a text in UTF-8. @param {string} text without lone surrogates */
 export const bytesOf = (text) =>

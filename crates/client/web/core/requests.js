@@ -56,7 +56,7 @@ export class Requests {
     const entry = makeEntry(request, { ticket, expires: now + timeoutMs });
     const size = entry.bytes + `,"id":${this.#nextId + this.#queued.length}`.length;
     if (size > maxBytes) {
-      throw new MeshError('too_large', { message: `${size} bytes, the server accepts ${maxBytes}` });
+      throw new MeshError('too_large', { message: `${size} of at most ${maxBytes} bytes` });
     }
     const isFull = this.#queued.length >= queue || sizeOf([...this.#queued, entry]) > queueBytes;
     const isNext = this.#queued.length === 0 && this.#mayMoreBeSent();

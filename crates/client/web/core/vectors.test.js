@@ -49,9 +49,12 @@ function input(core, now, random, given) {
     case 'opened':
     case 'cancel':
     case 'lost':
-    case 'refused':
     case 'token':
       return core[word](now, random, fields);
+    case 'refused': {
+      const { retry_after_ms: wait = null, ...ending } = fields;
+      return core.lost(now, random, ending, wait);
+    }
     case 'network_changed':
       return core.networkChanged(now, random);
     case 'text':
