@@ -350,16 +350,13 @@ export class Client extends Emitter {
     if (members.member_joined) emit(room, 'join', members.member_joined);
     else if (members.member_updated) emit(room, 'update', members.member_updated);
     else if (members.member_left) emit(room, 'leave', { member: members.member_left, reason });
-    else emit(room, 'state', { state, ...(reason && { reason }) });
+    else emit(room, 'state', reason ? { state, reason } : { state });
   }
 
   #changeState(effect) {
-    if (effect.state === 'closed') {
-      for (const remove of this.#removers) remove();
-      this.#removers = [];
-    } else if (this.#removers.length === 0) {
-      this.#removers = this.#watchPage();
-    }
+    const isOver = effect.state === 'closed';
+    if (isOver) for (const remove of this.#removers.splice(0)) remove();
+    else if (this.#removers.length === 0) this.#removers = this.#watchPage();
     if (effect.state === 'connected') this.#connected(effect);
     else if (effect.state === 'connecting') this.#attempt(effect.url);
     else this.#lost(effect);
@@ -381,7 +378,7 @@ export class Client extends Emitter {
     this.iceServers = welcome.ice_servers ?? [];
     this.node = welcome.node ?? null;
     this.#counts.connects += 1;
-    this.#counts.resumes += isResumed ? 1 : 0;
+    if (isResumed) this.#counts.resumes += 1;
     this.#wasWelcome = true;
     this.#reason = undefined;
     this.#log('info', `connected to ${this.#url}`);
@@ -402,7 +399,7 @@ export class Client extends Emitter {
       const then = isOver ? 'no retry' : `next attempt in ${retryInMs} ms`;
       this.#log(isOver ? 'error' : 'warn', `${this.#url}: ${reason.message}, ${then}`);
     }
-    const details = { ...(reason && { reason }), ...(!isOver && { retryInMs }) };
+    const details = { reason, retryInMs };
     this.#isWaiting = !isOver;
     if (!isOver) return this.#enter(this.#trying, details);
     this.#wasWelcome = false;
@@ -430,7 +427,7 @@ export class Client extends Emitter {
   #errorOf({ refused, expired, closed, ...details }) {
     if (refused) return refusal(refused, details);
     if (expired) return this.#error('expired', 'no answer in time', { wasSent: expired.sent });
-    return this.#error('closed', 'the client was closed', { wasSent: closed.sent });
+    return this.#error('closed', 'the client is closed', { wasSent: closed.sent });
   }
 
   #open({ url, resume, token }) {

@@ -110,6 +110,11 @@ export class Core {
     return this.#phase.is === 'suspended';
   }
 
+  /** Whether a socket is open or opens. */
+  get #hasSocket() {
+    return ['connecting', 'connected'].includes(this.#phase.is);
+  }
+
   /** Whether there is no attempt and no connection. */
   get #isIdle() {
     return ['closed', 'suspended', 'waiting'].includes(this.#phase.is);
@@ -185,7 +190,7 @@ export class Core {
     const phase = this.#phase;
     if (phase.is === 'connected') this.#tend(now, random, phase.connection);
     else if (now < this.#phaseDeadline()) return;
-    else if (phase.is === 'fetching') this.lost(now, random, { fault: 'no_token' });
+    else if (phase.is === 'fetching') this.tokenFailed(now, random);
     else if (phase.is === 'waiting') this.start(now);
     else if (now >= this.#phaseDeadline() + PAUSE_TOLERANCE) phase.since = now;
     else this.#giveUp(now, random, phase.isOpen ? 'no_welcome' : 'unreachable');
@@ -301,7 +306,7 @@ export class Core {
   }
 
   #dropAndSave() {
-    if (this.#phase.is === 'connected' || this.#phase.is === 'connecting') this.#emit('drop');
+    if (this.#hasSocket) this.#emit('drop');
     for (const members of this.#membersByRoom.values()) members.socketLost();
     return {
       client_id: this.#clientId,
@@ -378,65 +383,40 @@ export class Core {
 
   /** Handles a text message from the socket. */
   text(now, random, text) {
-    const { is, connection } = this.#phase;
-    if (is !== 'connecting' && is !== 'connected') return;
+    const { connection } = this.#phase;
+    if (!this.#hasSocket) return;
     if (connection) connection.answerBy = Infinity;
     const message = parse(text);
-    if (message === null || !this.#handle(now, message)) this.#giveUp(now, random, 'protocol_error');
+    if (!message || !this.#handle(now, connection, message)) this.#giveUp(now, random, 'protocol_error');
+    this.#flush(now);
   }
 
   /** Returns `false` after a protocol error. */
-  #handle(now, message) {
-    const { connection } = this.#phase;
-    if (message.type === 'goodbye') this.#hint = message.retry_after_ms ?? null;
-    if (connection !== undefined) return this.#handleConnected(now, connection, message);
-    if (message.type !== 'welcome') return !needsWelcome(message);
-    this.#welcome(now, message);
-    return true;
-  }
-
-  #handleConnected(now, connection, message) {
-    switch (message.type) {
-      case 'welcome':
-        return false;
-      case 'signal':
-      case 'broadcast':
-        return this.#receive(now, connection, message);
-      case 'ack':
-        this.#acknowledged(now, message);
-        break;
-      case 'error':
-        this.#failed(now, message);
-        break;
-      case 'joined':
-        this.#followed(message)?.joined(now, message);
-        this.#flush(now);
-        break;
-      case 'waiting':
-        this.#followed(message)?.waiting(message);
-        break;
-      case 'members_changed':
-        this.#followed(message)?.changed(message);
-        break;
-      case 'left':
-        this.#left(message);
-        break;
-      case 'pong':
-        connection.pongArrived(now);
-        break;
-      case 'ice_servers':
-        this.#refreshIce(now, message);
-        this.#emit({ event: message });
-        break;
-      case 'moved':
-        this.#emit({ event: message });
+  #handle(now, connection, message) {
+    const { type } = message;
+    if (type === 'goodbye') this.#hint = message.retry_after_ms ?? null;
+    if (!connection) {
+      if (type === 'welcome') this.#welcome(now, message);
+      return type === 'welcome' || !needsWelcome(message);
     }
-    return true;
+    const members = this.#followed(message);
+    if (type === 'signal' || type === 'broadcast') return this.#receive(now, connection, message);
+    if (type === 'ack') this.#acknowledged(message);
+    if (type === 'error') this.#failed(now, message);
+    if (type === 'joined') members?.joined(now, message);
+    if (type === 'waiting') members?.waiting(message);
+    if (type === 'members_changed') members?.changed(message);
+    if (type === 'left') this.#left(message);
+    if (type === 'pong') connection.pongArrived(now);
+    if (type === 'ice_servers') this.#refreshIce(now, message);
+    if (type === 'ice_servers' || type === 'moved') this.#emit({ event: message });
+    return type !== 'welcome';
   }
 
   /** Returns the room of a message; undefined if it precedes the answer to a `leave`. */
   #followed({ room }) {
-    return this.#requests.rooms('leave').includes(room) ? undefined : this.room(room);
+    const members = this.room(room);
+    if (members && !this.#requests.rooms('leave').includes(room)) return members;
   }
 
   #left({ room, reason }) {
@@ -463,7 +443,6 @@ export class Core {
     this.#emit({ state: 'connected', resumed: welcome.resumed, welcome });
     if (welcome.resumed) this.#requests.resume();
     else this.#requests.startAgain(this.#rooms.startAgain());
-    this.#flush(now);
   }
 
   #receive(now, connection, { n, m: name, ...message }) {
@@ -477,7 +456,7 @@ export class Core {
     return true;
   }
 
-  #acknowledged(now, { id, delivered }) {
+  #acknowledged({ id, delivered }) {
     const answered = this.#requests.answered(id);
     if (answered === undefined) return;
     const { ticket, type, room, text, isOwn } = answered;
@@ -489,13 +468,13 @@ export class Core {
       }
     }
     this.#settle(ticket, 'delivered', delivered);
-    this.#flush(now);
   }
 
-  #failed(now, { type, id, code, message, room: named, retry_after_ms: wait }) {
+  #failed(now, error) {
+    const { id, code, message, retry_after_ms: wait } = error;
     if (id === undefined) {
-      const isPage = this.room(named)?.pageFailed(now, wait);
-      if (!isPage) this.#emit({ event: { type, code, message, retry_after_ms: wait } });
+      const isPage = this.room(error.room)?.pageFailed(now, wait);
+      if (!isPage) this.#emit({ event: error });
       return;
     }
     const answered = this.#requests.answered(id);
@@ -511,7 +490,6 @@ export class Core {
         if (!this.#requests.wants(room)) this.#out(room, code);
       }
     }
-    this.#flush(now);
   }
 
   /** Sends pages and queued requests within the limits and the pace. */

@@ -139,10 +139,10 @@ export class Members {
   #complete() {
     const listed = this.#listed ?? this.#memberById;
     for (const id of this.#memberById.keys()) if (!listed.has(id)) this.#remove(id, 'expired');
-    const ids = [...this.#memberById.keys()];
+    const order = String([...this.#memberById.keys()]);
     this.#memberById = listed;
     this.#listed = null;
-    if ([...listed.keys()].every((id, at) => id === ids[at])) return;
+    if (String([...listed.keys()]) === order) return;
     this.#list = null;
     this.becomes('member');
   }

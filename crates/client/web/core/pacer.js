@@ -7,8 +7,8 @@ const OVERHEAD = 64;
 
 /** Sends requests within the rate of `welcome`, counted as the server does. */
 export class Pacer {
-  #messages = makeBucket(0);
-  #bytes = makeBucket(0);
+  /** For messages and for their bytes. */
+  #buckets = [NO_LIMIT, NO_LIMIT];
   /** Time at which the refused request may be sent; Infinity if none was refused. */
   freeAt = Infinity;
 
@@ -18,24 +18,33 @@ export class Pacer {
    * @param {number} now
    * @param {Record<string, number>} [rate]
    */
-  start(now, rate) {
-    this.#messages = makeBucket(now, rate?.messages, rate?.burst, rate?.now);
-    this.#bytes = makeBucket(now, rate?.bytes, rate?.byte_burst, rate?.bytes_now);
+  start(now, rate = {}) {
+    this.#buckets = [
+      makeBucket(now, rate.messages, rate.burst, rate.now),
+      makeBucket(now, rate.bytes, rate.byte_burst, rate.bytes_now),
+    ];
     this.freeAt = Infinity;
   }
 
   /** Returns `true` if a text of this size may be sent now, and counts it. */
   take(now, bytes) {
-    const parts = [[this.#messages, 1], [this.#bytes, bytes + OVERHEAD]].filter(([bucket]) => bucket);
-    const wait = Math.max(0, ...parts.map(([bucket, cost]) => waitOf(bucket, now, cost * UNIT)));
+    const costs = [UNIT, (bytes + OVERHEAD) * UNIT];
+    const waits = this.#buckets.map(({ refill, capacity, fullAt }, at) =>
+      Math.ceil((fullAt - Math.max(0, capacity - costs[at])) / refill - now));
+    const wait = Math.max(...waits);
     this.freeAt = wait > 0 ? now + wait : Infinity;
-    if (wait === 0) for (const [bucket, cost] of parts) bucket.level -= cost * UNIT;
-    return wait === 0;
+    if (wait > 0) return false;
+    this.#buckets = this.#buckets.map((bucket, at) =>
+      ({ ...bucket, fullAt: Math.max(bucket.fullAt, now * bucket.refill) + costs[at] }));
+    return true;
   }
 }
 
+const NO_LIMIT = { refill: 1, capacity: Infinity, fullAt: 0 };
+
 /**
- * Returns null for a limit that is absent.
+ * Returns a bucket: what it gains in 1 ms, what it holds at most, and the time when it is full,
+ * times `refill`.
  *
  * @param {number} now
  * @param {number} [rate]
@@ -43,14 +52,7 @@ export class Pacer {
  * @param {number} [level]
  */
 function makeBucket(now, rate = 0, burst = 0, level = burst) {
-  if (!(rate > 0 && burst > 0)) return null;
-  const perUnit = (UNIT * TENTHS) / 10;
-  return { at: now, level: level * perUnit, capacity: burst * perUnit, refill: rate * TENTHS };
-}
-
-/** Refills a bucket. Returns the wait until it has this much, or is full, in milliseconds. */
-function waitOf(bucket, now, cost) {
-  bucket.level = Math.min(bucket.capacity, bucket.level + (now - bucket.at) * bucket.refill);
-  bucket.at = now;
-  return Math.ceil(Math.max(0, Math.min(cost, bucket.capacity) - bucket.level) / bucket.refill);
+  if (!(rate > 0 && burst > 0)) return NO_LIMIT;
+  const refill = rate * TENTHS;
+  return { refill, capacity: burst * TENTHS * 1_000, fullAt: now * refill + (burst - level) * TENTHS * 1_000 };
 }
