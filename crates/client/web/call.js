@@ -1,4 +1,4 @@
-import { MeshError } from './core/mesh_error.js';
+import { MeshError, refuse } from './core/mesh_error.js';
 import { assertJson } from './core/outgoing.js';
 import { emit, Emitter } from './emitter.js';
 import { listen } from './listen.js';
@@ -52,9 +52,9 @@ export class Call extends Emitter {
    */
   constructor(room, options = {}) {
     super();
-    if (!(room instanceof Room)) throw new TypeError('room: must be of client.room(name)');
+    if (!(room instanceof Room)) refuse('room', room, 'a room of a client');
     if (!(options.RTCPeerConnection ?? globalThis.RTCPeerConnection)) {
-      throw new TypeError('RTCPeerConnection: this platform has none, pass a class');
+      refuse('RTCPeerConnection', undefined, 'a class on this platform');
     }
     this.#room = room;
     const { maxPeers = MAX_PEERS, iceServers = () => room.client.iceServers } = options;
@@ -144,7 +144,7 @@ export class Call extends Emitter {
 
   #sendTo({ id, channel }, text) {
     try {
-      if (channel.bufferedAmount > MAX_BUFFERED) throw new Error('over 1 MiB waits in the data channel');
+      if (channel.bufferedAmount > MAX_BUFFERED) throw new Error('over 1 MiB waits');
       channel.send(text);
       return true;
     } catch (/** @type {any} */ cause) {
@@ -186,10 +186,7 @@ export class Call extends Emitter {
       setUp: (connection) => this.#setUp(member, connection),
     });
     member.peer = peer;
-    peer.on('change', () => {
-      this.#dropIfOver(member);
-      this.#changed();
-    });
+    peer.on('change', () => this.#memberChanged(member));
     peer.on('failure', (failure) => emit(this, 'failure', { id: member.id, ...failure }));
     for (const [from, message] of this.#early) if (from === member.id) peer.receive(message);
     this.#early = this.#early.filter(([from]) => from !== member.id);
@@ -206,8 +203,7 @@ export class Call extends Emitter {
     channel.onclose = () => {
       if (member.channel !== channel) return;
       member.isGone = true;
-      this.#dropIfOver(member);
-      this.#changed();
+      this.#memberChanged(member);
     };
     channel.onmessage = ({ data }) => {
       const message = fromJson(data);
@@ -221,8 +217,7 @@ export class Call extends Emitter {
     try {
       await client.signal(member.id, { '~call': name, ...message });
     } catch (/** @type {any} */ error) {
-      const isOver = error.code === 'closed' || this.#memberById.get(member.id) !== member;
-      if (!isOver && member.peer) this.#refused(member, message, error);
+      if (member.peer) this.#refused(member, message, error);
     }
   }
 
@@ -260,6 +255,11 @@ export class Call extends Emitter {
   /** A member whose seat expired stays while its connection lasts. */
   #dropIfOver(member) {
     if (member.hasExpired && !isConnected(member)) this.#drop(member.id);
+  }
+
+  #memberChanged(member) {
+    this.#dropIfOver(member);
+    this.#changed();
   }
 
   #drop(id) {
@@ -324,7 +324,7 @@ function toPeer({ id, data, peer, channel, isGone }) {
     channelState: channel?.readyState ?? 'none',
     stream: streams.main ?? null,
     streams,
-    isAway: isGone || state === 'disconnected' || state === 'failed',
+    isAway: isGone || ['disconnected', 'failed'].includes(state),
     connection: peer?.connection ?? null,
   });
 }

@@ -22,10 +22,10 @@ const MAX_RESTARTS = 3;
  * @extends {Emitter<{change: void, failure: {error: Error, label?: string}}>}
  */
 export class PeerConnection extends Emitter {
+  /** The present connection; null once closed. @type {RTCPeerConnection | null} */
+  connection = null;
   #options;
   #negotiation;
-  /** @type {any} */
-  #connection = null;
   #tracksByLabel;
   #sent;
   #received;
@@ -61,18 +61,13 @@ export class PeerConnection extends Emitter {
     this.#begin();
   }
 
-  /** The present connection; null once closed. @returns {RTCPeerConnection | null} */
-  get connection() {
-    return this.#connection;
-  }
-
   /**
    * State of the present connection, as in RTCPeerConnection; `closed` after `close`.
    *
    * @returns {RTCPeerConnectionState}
    */
   get connectionState() {
-    return this.#connection?.connectionState ?? 'closed';
+    return this.connection?.connectionState ?? 'closed';
   }
 
   /**
@@ -93,11 +88,11 @@ export class PeerConnection extends Emitter {
   publish(tracks, label) {
     if (tracks.length > 0) this.#tracksByLabel.set(label, tracks);
     else this.#tracksByLabel.delete(label);
-    if (this.#connection === null) return;
+    if (this.connection === null) return;
     this.#setTracks();
     // One negotiation for all changes of this task.
     queueMicrotask(() => {
-      if (this.#connection === null) return;
+      if (this.connection === null) return;
       this.#check();
       this.#step();
     });
@@ -112,7 +107,7 @@ export class PeerConnection extends Emitter {
   /** Restarts ICE, for example after a network change. Up to three automatic restarts follow. */
   restart() {
     this.#restarts = 0;
-    if (this.#connection !== null) this.#restartIce();
+    if (this.connection !== null) this.#restartIce();
   }
 
   /** Sends the latest description again, after a message was lost. */
@@ -123,7 +118,7 @@ export class PeerConnection extends Emitter {
 
   /** Replaces the connection, for example after messages were lost. Does nothing once closed. */
   startOver() {
-    if (this.#connection !== null) this.#begin();
+    if (this.connection !== null) this.#begin();
   }
 
   /**
@@ -132,9 +127,9 @@ export class PeerConnection extends Emitter {
    * @returns {Promise<number | null>}
    */
   async roundTripMs() {
-    const reports = (await this.#connection?.getStats())?.values() ?? [];
-    for (const { type, nominated, currentRoundTripTime: seconds } of reports) {
-      if (type === 'candidate-pair' && nominated && seconds !== undefined) return seconds * 1_000;
+    const reports = (await this.connection?.getStats())?.values() ?? [];
+    for (const { nominated, currentRoundTripTime: seconds } of reports) {
+      if (nominated && seconds !== undefined) return seconds * 1_000;
     }
     return null;
   }
@@ -142,8 +137,8 @@ export class PeerConnection extends Emitter {
   /** Closes the connection for good, without an event. */
   close() {
     this.#negotiation.end();
-    this.#connection?.close();
-    this.#connection = null;
+    this.connection?.close();
+    this.connection = null;
   }
 
   #begin() {
@@ -165,10 +160,10 @@ export class PeerConnection extends Emitter {
   }
 
   #open() {
-    this.#connection?.close();
+    this.connection?.close();
     const { RTCPeerConnection = globalThis.RTCPeerConnection, setUp } = this.#options;
     const connection = new RTCPeerConnection(this.#options.configuration?.());
-    this.#connection = connection;
+    this.connection = connection;
     this.#sent = new SentTracks(connection);
     this.#sentLabels = '{}';
     this.#asked = '';
@@ -179,7 +174,7 @@ export class PeerConnection extends Emitter {
       this.#step();
     };
     connection.onicecandidate = ({ candidate }) => {
-      if (candidate && connection === this.#connection) this.#negotiation.found(candidate);
+      if (candidate && connection === this.connection) this.#negotiation.found(candidate);
       this.#step();
     };
     connection.onconnectionstatechange = () => this.#connectionChanged();
@@ -189,7 +184,7 @@ export class PeerConnection extends Emitter {
   }
 
   async #start(step) {
-    const connection = this.#connection;
+    const connection = this.connection;
     this.#isBusy = true;
     /** @type {any} */
     let result = null;
@@ -201,7 +196,7 @@ export class PeerConnection extends Emitter {
       failure = error;
     }
     // It was replaced or closed meanwhile.
-    if (connection !== this.#connection) return;
+    if (connection !== this.connection) return;
     this.#isBusy = false;
     this.#negotiation.done(step, result);
     if (failure) emit(this, 'failure', { error: failure });
@@ -215,7 +210,7 @@ export class PeerConnection extends Emitter {
     if (apply) {
       if (this.#iceRestart === 'sent') this.#iceRestart = '';
       await connection.setRemoteDescription(apply);
-      if (connection !== this.#connection) return undefined;
+      if (connection !== this.connection) return undefined;
       this.#received.set(connection, labels);
       emit(this, 'change');
       if (apply.type !== 'offer') return undefined;
@@ -253,16 +248,17 @@ export class PeerConnection extends Emitter {
   }
 
   #setTracks() {
-    const connection = this.#connection;
+    const connection = this.connection;
     this.#sent.set(this.#tracksByLabel, this.#options.offers, (error, label) => {
-      if (connection === this.#connection) emit(this, 'failure', { error, label });
+      if (connection === this.connection) emit(this, 'failure', { error, label });
     });
   }
 
   #restartIce() {
-    this.#connection.setConfiguration(this.#options.configuration?.());
+    const connection = /** @type {RTCPeerConnection} */ (this.connection);
+    connection.setConfiguration(this.#options.configuration?.());
     this.#iceRestart = this.#options.offers ? 'sent' : 'wanted';
-    if (this.#options.offers) return this.#connection.restartIce();
+    if (this.#options.offers) return connection.restartIce();
     this.#negotiation.needed();
     this.#step();
   }
@@ -272,7 +268,7 @@ export class PeerConnection extends Emitter {
     if (state === 'connected') this.#restarts = 0;
     if (state === 'failed') {
       if (this.#restarts < MAX_RESTARTS) this.#restartIce();
-      else emit(this, 'failure', { error: new Error('no path to the other side') });
+      else emit(this, 'failure', { error: new Error('no path to the peer') });
       this.#restarts += 1;
     }
     emit(this, 'change');

@@ -22,8 +22,7 @@ export class SentTracks {
   /** Adds transceivers until there are as many as the other side wants. */
   grow(wanted) {
     for (const kind of KINDS) {
-      const count = Math.min(wanted[kind] ?? 0, MAX_WANTED);
-      for (let has = this.#ofKind(kind).length; has < count; has += 1) {
+      for (let has = this.#ofKind(kind).length; has < Math.min(wanted[kind], MAX_WANTED); has += 1) {
         this.#connection.addTransceiver(kind, { direction: 'recvonly' });
       }
     }
@@ -31,8 +30,9 @@ export class SentTracks {
 
   /** Label by `mid` of the transceivers that send. */
   get labels() {
-    const used = [...this.#useByTransceiver].filter(([{ mid }, { track }]) => mid !== null && track);
-    return Object.fromEntries(used.map(([{ mid }, { label }]) => [mid, label]));
+    const labels = {};
+    for (const [{ mid }, { label, track }] of this.#useByTransceiver) if (mid !== null && track) labels[mid] = label;
+    return labels;
   }
 
   /**
@@ -53,22 +53,18 @@ export class SentTracks {
       transceiver.sender.replaceTrack(track).catch((error) => failed(error, label));
     };
     for (const [label, tracks] of tracksByLabel) {
-      const sent = [...this.#useByTransceiver.values()].filter((use) => use.label === label);
-      for (const track of tracks.filter((track) => !sent.some((use) => use.track === track))) {
+      const uses = [...this.#useByTransceiver.values()];
+      for (const track of tracks) {
+        if (uses.some((use) => use.label === label && use.track === track)) continue;
         const spare = this.#spareFor(label, track.kind, isWanted);
         if (spare) replace(spare, label, track);
-        else if (mayAdd) this.#add(label, track);
+        else if (mayAdd) this.#useByTransceiver.set(this.#connection.addTransceiver(track), { label, track });
         else this.wanted[track.kind] = (this.wanted[track.kind] ?? this.#ofKind(track.kind).length) + 1;
       }
     }
     for (const [transceiver, use] of this.#useByTransceiver) {
       if (use.track && !isWanted(use)) replace(transceiver, use.label, null);
     }
-  }
-
-  #add(label, track) {
-    const transceiver = this.#connection.addTransceiver(track, { direction: 'sendrecv' });
-    this.#useByTransceiver.set(transceiver, { label, track });
   }
 
   #ofKind(kind) {
@@ -94,7 +90,7 @@ export class SentTracks {
     const { direction, currentDirection, sender } = transceiver;
     const use = this.#useByTransceiver.get(transceiver);
     if (use === undefined) return direction === 'recvonly' && sender.track === null;
-    return use.track === null && (currentDirection === 'recvonly' || currentDirection === 'inactive');
+    return use.track === null && ['recvonly', 'inactive'].includes(currentDirection);
   }
 }
 

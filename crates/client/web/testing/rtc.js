@@ -117,7 +117,7 @@ export class FakeConnection {
     return [...this.#transceivers];
   }
 
-  addTransceiver(trackOrKind, { direction }) {
+  addTransceiver(trackOrKind, { direction = 'sendrecv' } = {}) {
     const track = typeof trackOrKind === 'string' ? null : trackOrKind;
     const need = () => this.#need();
     const transceiver = new FakeTransceiver(track?.kind ?? trackOrKind, track, direction, need);
