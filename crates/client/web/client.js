@@ -67,8 +67,8 @@ export class Client extends Emitter {
   #saves;
   /** @type {any} */
   #socket = null;
-  /** Resolves once the latest socket is closed. */
-  #socketClosed = Promise.resolve();
+  /** Resolves once the latest socket is closed. @type {Promise<void> | undefined} */
+  #socketClosed;
   #url = '';
   #timer;
   /** `{resolve, reject}` of requests without an outcome. */

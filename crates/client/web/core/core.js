@@ -4,7 +4,7 @@ import { isFinal, isPolicyViolation, isTokenRejected } from './ending.js';
 import { needsWelcome, parse } from './incoming.js';
 import { Members } from './members.js';
 import { MeshError } from './mesh_error.js';
-import { assertName, bytesOf, encode } from './outgoing.js';
+import { assertName, bytesOf } from './outgoing.js';
 import { Pacer } from './pacer.js';
 import { Requests } from './requests.js';
 import { RetryState } from './retry_state.js';
@@ -43,9 +43,9 @@ export class Core {
   #url = 0;
   /**
    * `is` is `closed`, `suspended`, `fetching` (a token), `connecting`, `connected` or `waiting`.
-   * `since` and `limit` of an attempt end it, `isOpen` after its socket opened. `by` limits the
-   * token callback, `connection` belongs to `connected`. `until`, `why` and `mayHurry`
-   * describe a wait; `mayHurry` is false if the server requested it.
+   * `until` ends it unless it is `connected`, which has the `connection`. An attempt has its start,
+   * `since`, and `isOpen` after its socket opened. A wait has `why` and `mayHurry`, which is false
+   * if the server requested it.
    */
   #phase = { is: 'closed' };
   #retries = new RetryState();
@@ -137,12 +137,10 @@ export class Core {
 
   #phaseDeadline() {
     const phase = this.#phase;
-    if (phase.is === 'connecting') return phase.since + phase.limit;
-    if (phase.is !== 'connected') return phase.by ?? phase.until ?? Infinity;
+    if (phase.is !== 'connected') return phase.until ?? Infinity;
     const pages = [...this.#membersByRoom.values()].map(({ pageAt }) => pageAt);
-    const sends = Math.min(this.#pacer.freeAt, ...pages);
-    const { deadline } = phase.connection;
-    return Math.min(deadline, this.#tokens.deadline, this.#rooms.deadline, this.#iceAt, sends);
+    const sources = [phase.connection, this.#tokens, this.#rooms].map(({ deadline }) => deadline);
+    return Math.min(...sources, this.#iceAt, this.#pacer.freeAt, ...pages);
   }
 
   /** Connects now if the client is closed, is suspended or waits. */
@@ -151,7 +149,7 @@ export class Core {
     this.#hint = null;
     this.#emit({ state: 'connecting', url: this.#url });
     if (this.#tokens.isMissing(now)) {
-      this.#phase = { is: 'fetching', by: now + TOKEN_TIMEOUT };
+      this.#phase = { is: 'fetching', until: now + TOKEN_TIMEOUT };
       this.#emit('ask_token');
     } else this.#open(now);
   }
@@ -159,14 +157,14 @@ export class Core {
   #open(now) {
     this.#attempts += 1;
     const limit = this.#attempts % PATIENT_ATTEMPT === 0 ? WELCOME_TIMEOUT : OPEN_TIMEOUT;
-    this.#phase = { is: 'connecting', since: now, limit, isOpen: false };
+    this.#phase = { is: 'connecting', since: now, until: now + limit };
     this.#emit({ open: { url: this.#url, resume: this.#resume ?? undefined, token: this.#tokens.useForAttempt() } });
   }
 
   /** Handles the open socket of an attempt, before its `welcome`. */
   opened() {
     const phase = this.#phase;
-    if (phase.is === 'connecting') Object.assign(phase, { limit: WELCOME_TIMEOUT, isOpen: true });
+    if (phase.is === 'connecting') Object.assign(phase, { until: phase.since + WELCOME_TIMEOUT, isOpen: true });
   }
 
   /** Handles a token from the callback. */
@@ -192,7 +190,8 @@ export class Core {
     else if (now < this.#phaseDeadline()) return;
     else if (phase.is === 'fetching') this.tokenFailed(now, random);
     else if (phase.is === 'waiting') this.start(now);
-    else if (now >= this.#phaseDeadline() + PAUSE_TOLERANCE) phase.since = now;
+    // The page was paused: the time of the attempt starts anew.
+    else if (now >= phase.until + PAUSE_TOLERANCE) Object.assign(phase, { since: now, until: now + phase.until - phase.since });
     else this.#giveUp(now, random, phase.isOpen ? 'no_welcome' : 'unreachable');
   }
 
@@ -498,8 +497,8 @@ export class Core {
     this.#pacer.freeAt = Infinity;
     for (const members of this.#membersByRoom.values()) {
       if (now < members.pageAt) continue;
-      const page = members.takePage(now);
-      if (!this.#pacer.take(now, bytesOf(encode(page)))) {
+      const page = members.takePage();
+      if (!this.#pacer.take(now, bytesOf(JSON.stringify(page)))) {
         members.pageAt = this.#pacer.freeAt;
         return;
       }
@@ -515,7 +514,7 @@ export class Core {
   }
 
   #write(message) {
-    this.#emit({ write: encode(message) });
+    this.#emit({ write: JSON.stringify(message) });
   }
 
   #emit(effect) {

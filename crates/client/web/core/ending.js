@@ -16,14 +16,14 @@ const POLICY_VIOLATION = 1008;
 const UNAUTHORIZED = 4401;
 const TOKEN_EXPIRED = 4003;
 /** Close codes below 4400 after which the client does not reconnect. */
-const FINAL = new Set([GOODBYE, 1002, 1003, 1007, 1009]);
+const FINAL = [GOODBYE, 1002, 1003, 1007, 1009];
 
 const HTTP_UNAUTHORIZED = 401;
 const HTTP_TOO_MANY = 429;
 
 /** Returns `true` if the client must not reconnect. @param {Ending} why */
 export function isFinal({ code, status }) {
-  if (code !== undefined) return FINAL.has(code) || (code >= 4400 && code <= 4499);
+  if (code !== undefined) return FINAL.includes(code) || (code >= 4400 && code < 4500);
   return status !== undefined && status !== HTTP_TOO_MANY && status < 500;
 }
 

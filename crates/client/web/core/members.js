@@ -95,9 +95,8 @@ export class Members {
     this.becomes('waiting');
   }
 
-  /** Returns the due request of a page, if any. */
-  takePage(now) {
-    if (now < this.pageAt) return undefined;
+  /** Returns the due request of a page. */
+  takePage() {
     this.pageAt = Infinity;
     return { type: 'members', room: this.#room, after: this.#after };
   }

@@ -28,8 +28,5 @@ export function assertJson(data) {
   if (text === 'null' && data !== null) refuse('data', data, 'a JSON form');
 }
 
-/** Returns the text of a message, `type` first. @param {{type: string}} message */
-export const encode = ({ type, ...fields }) => JSON.stringify({ type, ...fields });
-
-/** Returns an encoded request with its number after `type`. @param {string} text */
+/** Returns a request with its number after `type`, the first field. @param {string} text JSON */
 export const numbered = (text, id) => text.replace(',', `,"id":${id},`);

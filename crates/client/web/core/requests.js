@@ -1,5 +1,5 @@
 import { MeshError } from './mesh_error.js';
-import { bytesOf, encode, numbered } from './outgoing.js';
+import { bytesOf, numbered } from './outgoing.js';
 import { MAX_UNANSWERED, MAX_UNANSWERED_BYTES, QUEUE, QUEUE_BYTES, REQUEST_TIMEOUT } from './rules.js';
 
 /** Bytes that each request counts in addition to its text without a number. */
@@ -9,18 +9,18 @@ const MAX_HEAD = 48;
  * Requests without an answer: sent ones by their number in the session, and queued ones.
  *
  * @typedef {object} Entry
- * @property {number} id number in the session, once the request has been sent
+ * @property {number} [id] number in the session, once the request has been sent
  * @property {number | null} ticket null for requests of an earlier page and of the client itself,
  *   and for expired and cancelled ones
  * @property {string} type
  * @property {string | undefined} room
  * @property {string} text the request without its number. Later changes of its data have no effect
- * @property {boolean} isOwn whether it is a request of the client itself
+ * @property {boolean} [isOwn] whether it is a request of the client itself
  * @property {number} bytes size of the text
  * @property {number} expires Infinity for own requests, and for expired and cancelled ones, whose
  *   numbers stay in use
  * @property {boolean} sent whether it was sent, in this or an earlier session
- * @property {boolean} isDue whether the present socket has to send it again
+ * @property {boolean} [isDue] whether the present socket has to send it again
  */
 export class Requests {
   #limits;
@@ -78,7 +78,7 @@ export class Requests {
 
   /** Returns `true` if a pending join of the room is neither expired nor cancelled. */
   wants(room) {
-    const isLive = ({ isOwn, expires }) => isOwn || expires < Infinity;
+    const isLive = (entry) => entry.isOwn || entry.expires < Infinity;
     return this.#all().some((entry) => entry.type === 'join' && entry.room === room && isLive(entry));
   }
 
@@ -187,18 +187,15 @@ const sizeOf = (entries) => entries.reduce((total, { bytes }) => total + MAX_HEA
 
 /** @returns {Entry} */
 function makeEntry(request, fields) {
-  const text = encode(request);
+  const text = JSON.stringify(request);
   return {
-    id: 0,
     ticket: null,
     type: request.type,
     room: request.room,
     text,
-    isOwn: false,
     bytes: bytesOf(text),
     expires: Infinity,
     sent: false,
-    isDue: false,
     ...fields,
   };
 }

@@ -13,7 +13,7 @@ export class RetryState {
    */
   window(now) {
     if (this.#attempts === 0) this.#since = now;
-    const limit = Math.min(MAX_BACKOFF, FIRST_BACKOFF * 2 ** Math.min(this.#attempts, 16));
+    const limit = Math.min(MAX_BACKOFF, FIRST_BACKOFF * 2 ** this.#attempts);
     this.#attempts += 1;
     return Math.min(limit, Math.max(FIRST_BACKOFF, 2 * (now - this.#since)));
   }

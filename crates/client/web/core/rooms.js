@@ -70,6 +70,6 @@ export class Rooms {
   /** Returns the saved form. */
   save() {
     return [...this.#joinByRoom.values()].map(({ type: _, ...join }) =>
-      this.lacksSeat(join.room) ? { ...join, rejoins: true } : join);
+      ({ ...join, rejoins: this.lacksSeat(join.room) || undefined }));
   }
 }
