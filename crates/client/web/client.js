@@ -136,7 +136,7 @@ export class Client extends Emitter {
         if (error) reject(error);
         else resolve();
       };
-      const timer = setTimeout(() => settle(this.#error('expired', 'not connected in time')), this.#connectTimeoutMs);
+      const timer = setTimeout(() => settle(this.#error('expired', { message: 'not connected in time' })), this.#connectTimeoutMs);
       this.#connecting.add(settle);
       // In a listener that closed the client, the state is still the former one.
       if (this.state === 'connected' && !this.#core.isClosed) settle();
@@ -154,8 +154,8 @@ export class Client extends Emitter {
   }
 
   /** Returns an error with the reason of the latest loss, if any. */
-  #error(code, text, details = {}) {
-    return new MeshError(code, { ...details, message: text, cause: this.#reason });
+  #error(code, details) {
+    return new MeshError(code, { ...details, cause: this.#reason });
   }
 
   /**
@@ -276,7 +276,7 @@ export class Client extends Emitter {
    */
   #perform(input) {
     try {
-      return input(Math.floor(performance.now()), Math.random());
+      return input(now(), Math.random());
     } finally {
       if (!this.#isPerforming) this.#performEffects();
     }
@@ -426,8 +426,8 @@ export class Client extends Emitter {
 
   #errorOf({ refused, expired, closed, ...details }) {
     if (refused) return refusal(refused, details);
-    if (expired) return this.#error('expired', 'no answer in time', { wasSent: expired.sent });
-    return this.#error('closed', 'the client is closed', { wasSent: closed.sent });
+    if (expired) return this.#error('expired', { message: 'no answer in time', wasSent: expired.sent });
+    return this.#error('closed', { wasSent: closed.sent });
   }
 
   #open({ url, resume, token }) {
@@ -482,10 +482,13 @@ export class Client extends Emitter {
     clearTimeout(this.#timer);
     const { deadline } = this.#core;
     if (deadline === Infinity) return;
-    const wait = Math.min(MAX_TIMER, Math.max(0, deadline - Math.floor(performance.now())));
+    const wait = Math.min(MAX_TIMER, Math.max(0, deadline - now()));
     this.#timer = setTimeout(() => this.#input('tick'), wait);
   }
 }
+
+/** Returns whole milliseconds. */
+const now = () => Math.floor(performance.now());
 
 /**
  * Returns the error of a refusal by the server.

@@ -1,6 +1,5 @@
 import { Connection } from './connection.js';
-import { GOODBYE, delay } from './ending.js';
-import { isFinal, isPolicyViolation, isTokenRejected } from './ending.js';
+import { GOODBYE, POLICY_VIOLATION, isFinal, isTokenRejected } from './ending.js';
 import { needsWelcome, parse } from './incoming.js';
 import { Members } from './members.js';
 import { MeshError } from './mesh_error.js';
@@ -9,7 +8,8 @@ import { Pacer } from './pacer.js';
 import { Requests } from './requests.js';
 import { RetryState } from './retry_state.js';
 import { Rooms } from './rooms.js';
-import { DEFAULT_MESSAGE_BYTES, FIRST_BACKOFF, ICE_RETRY, MAX_REASON, MIN_ICE_WAIT } from './rules.js';
+import { DEFAULT_MESSAGE_BYTES, FIRST_BACKOFF, ICE_RETRY, MAX_HINT, MAX_REASON } from './rules.js';
+import { MIN_ICE_WAIT, MIN_POLICY_WAIT } from './rules.js';
 import { OPEN_TIMEOUT, PATIENT_ATTEMPT, PAUSE_TOLERANCE, STABLE_AFTER, TOKEN_TIMEOUT, WELCOME_TIMEOUT } from './rules.js';
 import { SeenMessages } from './seen_messages.js';
 import { Tokens } from './tokens.js';
@@ -264,9 +264,10 @@ export class Core {
     if (wasWelcome && now - phase.connection.welcomedAt >= STABLE_AFTER) this.#retries = new RetryState();
     const ends = isTokenRejected(why) ? !this.#tokens.reject(wasWelcome) : isFinal(why);
     if (ends) return this.#end(why);
-    const isLater = isPolicyViolation(why);
-    const wait = delay(this.#retries.window(now), random, hint, isLater);
-    const mayHurry = hint === null && !isLater;
+    const least = why.code === POLICY_VIOLATION ? MIN_POLICY_WAIT : 0;
+    const window = this.#retries.window(now);
+    const wait = Math.max(least, hint === null ? Math.floor(random * window) : Math.min(hint, MAX_HINT));
+    const mayHurry = hint === null && !least;
     this.#url = (this.#url + 1) % this.#urls;
     this.#phase = { is: 'waiting', until: now + wait, mayHurry, why };
     this.#emit({ state: 'waiting', in_ms: wait, ...why });
@@ -371,7 +372,7 @@ export class Core {
 
   #follow(room) {
     if (this.room(room)) return;
-    const members = new Members(room, this.#clientId, (effect) => this.#emit(effect));
+    const members = new Members(room, this.#clientId, this.#effects);
     this.#membersByRoom.set(room, members);
     members.becomes('joining');
   }
@@ -394,11 +395,9 @@ export class Core {
   #handle(now, connection, message) {
     const { type } = message;
     if (type === 'goodbye') this.#hint = message.retry_after_ms ?? null;
-    if (!connection) {
-      if (type === 'welcome') this.#welcome(now, message);
-      return type === 'welcome' || !needsWelcome(message);
-    }
-    const members = this.#followed(message);
+    if (type === 'welcome') return !connection && this.#welcome(now, message);
+    if (!connection) return !needsWelcome(message);
+    const members = this.#followed(message.room);
     if (type === 'signal' || type === 'broadcast') return this.#receive(now, connection, message);
     if (type === 'ack') this.#acknowledged(message);
     if (type === 'error') this.#failed(now, message);
@@ -409,18 +408,18 @@ export class Core {
     if (type === 'pong') connection.pongArrived(now);
     if (type === 'ice_servers') this.#refreshIce(now, message);
     if (type === 'ice_servers' || type === 'moved') this.#emit({ event: message });
-    return type !== 'welcome';
+    return true;
   }
 
   /** Returns the room of a message; undefined if it precedes the answer to a `leave`. */
-  #followed({ room }) {
+  #followed(room) {
     const members = this.room(room);
     if (members && !this.#requests.rooms('leave').includes(room)) return members;
   }
 
   #left({ room, reason }) {
     this.#rooms.leave(room);
-    const members = this.#followed({ room });
+    const members = this.#followed(room);
     // A pending join brings the client back.
     if (members && this.#requests.wants(room)) members.becomes('joining', reason);
     else if (members) this.#out(room, reason);
@@ -432,6 +431,7 @@ export class Core {
     this.#iceAt = isLimited ? now + Math.max(MIN_ICE_WAIT, Math.floor(validMs / 2)) : Infinity;
   }
 
+  /** Returns `true`: the socket may be used. */
   #welcome(now, welcome) {
     this.#phase = { is: 'connected', connection: new Connection(now) };
     this.#attempts = 0;
@@ -442,6 +442,7 @@ export class Core {
     this.#emit({ state: 'connected', resumed: welcome.resumed, welcome });
     if (welcome.resumed) this.#requests.resume();
     else this.#requests.startAgain(this.#rooms.startAgain());
+    return true;
   }
 
   #receive(now, connection, { n, m: name, ...message }) {
@@ -460,7 +461,7 @@ export class Core {
     if (answered === undefined) return;
     const { ticket, type, room, text, isOwn } = answered;
     if (type === 'join') {
-      const isWanted = isOwn ? this.#rooms.lacksSeat(room) : this.#followed({ room });
+      const isWanted = isOwn ? this.#rooms.lacksSeat(room) : this.#followed(room);
       if (isWanted) this.#rooms.enter(JSON.parse(text));
       else if (!this.room(room) && !this.#requests.rooms('leave').includes(room)) {
         this.#requests.pushOwn({ type: 'leave', room });

@@ -6,13 +6,12 @@
  *   `unreachable`, `no_welcome`, `no_token`, `silent` or `protocol_error`; text of the server
  */
 
-import { MAX_HINT, MIN_POLICY_WAIT } from './rules.js';
-
 /** The client ends its session. */
 export const GOODBYE = 1000;
 /** Close code of a socket without a close frame. */
 export const NO_FRAME = 1006;
-const POLICY_VIOLATION = 1008;
+/** The server requires a longer wait. */
+export const POLICY_VIOLATION = 1008;
 const UNAUTHORIZED = 4401;
 const TOKEN_EXPIRED = 4003;
 /** Close codes below 4400 after which the client does not reconnect. */
@@ -30,21 +29,4 @@ export function isFinal({ code, status }) {
 /** Returns `true` if the server rejected the token. @param {Ending} why */
 export function isTokenRejected({ code, status }) {
   return code === UNAUTHORIZED || code === TOKEN_EXPIRED || status === HTTP_UNAUTHORIZED;
-}
-
-/** Returns `true` if the server requires a longer wait. @param {Ending} why */
-export const isPolicyViolation = ({ code }) => code === POLICY_VIOLATION;
-
-/**
- * Returns the wait before the next attempt, in milliseconds: the server's hint (at most 1 h), else
- * the part `random` of the window.
- *
- * @param {number} window in milliseconds
- * @param {number} random in [0, 1)
- * @param {number | null} hint in milliseconds; null: none
- * @param {boolean} isLater the wait is at least `MIN_POLICY_WAIT`
- */
-export function delay(window, random, hint, isLater) {
-  const wait = hint === null ? Math.floor(random * window) : Math.min(hint, MAX_HINT);
-  return isLater ? Math.max(wait, MIN_POLICY_WAIT) : wait;
 }

@@ -1,4 +1,4 @@
-import { MAX_REJOIN_WAIT, MIN_REJOIN_WAIT } from './rules.js';
+import { rejoinWait } from './rooms.js';
 
 /** A room that the client joins, waits for or is in, and its other members. `core.js` keeps it. */
 export class Members {
@@ -12,7 +12,7 @@ export class Members {
   pageAt = Infinity;
   #room;
   #ownId;
-  #emit;
+  #effects;
   #version = 0;
   /** Number of members that the server named. */
   #count = 0;
@@ -25,11 +25,11 @@ export class Members {
   /** The frozen list; null after a change. */
   #list = /** @type {readonly any[] | null} */ (null);
 
-  /** @param {(effect: object) => void} emit gets effects of `Core` */
-  constructor(room, ownId, emit) {
+  /** @param {object[]} effects gets effects of `Core` */
+  constructor(room, ownId, effects) {
     this.#room = room;
     this.#ownId = ownId;
-    this.#emit = emit;
+    this.#effects = effects;
   }
 
   /** The other members, oldest first: the same frozen array until a change. */
@@ -53,14 +53,14 @@ export class Members {
     this.state = state;
     if (state !== 'waiting') this.queuePlace = null;
     if (state !== 'member') this.#clear();
-    this.#emit({ room_state: state, room: this.#room, reason });
+    this.#effects.push({ room_state: state, room: this.#room, reason });
   }
 
   /** Handles `joined`, a page of the member list. */
   joined(now, { version, capacity = null, count, members, more, after }) {
     // A page of a list that has begun anew since.
-    if (after !== undefined && after !== this.#after) return;
-    if (after === undefined) {
+    if (after && after !== this.#after) return;
+    if (!after) {
       const isNews = this.state !== 'member' || this.capacity !== capacity;
       this.#version = version;
       this.#count = count;
@@ -70,8 +70,8 @@ export class Members {
     }
     for (const member of members) this.#add(member);
     this.#after = more ? members.at(-1)?.client_id : undefined;
-    this.pageAt = this.#after === undefined ? Infinity : now;
-    if (this.#after === undefined) this.#complete();
+    this.pageAt = this.#after ? now : Infinity;
+    if (!this.#after) this.#complete();
   }
 
   /** Handles `members_changed`. */
@@ -103,9 +103,9 @@ export class Members {
 
   /** Handles an error without a number. Returns `true` if it refuses a page. */
   pageFailed(now, wait) {
-    if (this.#after === undefined || this.pageAt !== Infinity) return false;
+    if (!this.#after || this.pageAt !== Infinity) return false;
     if (typeof wait !== 'number') this.#after = undefined;
-    else this.pageAt = now + Math.min(Math.max(wait, MIN_REJOIN_WAIT), MAX_REJOIN_WAIT);
+    else this.pageAt = now + rejoinWait(wait);
     return true;
   }
 
@@ -124,14 +124,14 @@ export class Members {
     this.#memberById.set(id, member);
     if (isSame) return;
     this.#list = null;
-    this.#emit({ [known ? 'member_updated' : 'member_joined']: member, room: this.#room });
+    this.#effects.push({ [known ? 'member_updated' : 'member_joined']: member, room: this.#room });
   }
 
   #remove(id, reason) {
     const member = this.#memberById.get(id);
     if (!this.#memberById.delete(id)) return;
     this.#list = null;
-    this.#emit({ member_left: member, room: this.#room, reason });
+    this.#effects.push({ member_left: member, room: this.#room, reason });
   }
 
   /** Ends a list: removes members that it does not have, and takes its order, which it reports. */

@@ -1,5 +1,8 @@
 import { MAX_REJOIN_WAIT, MAX_ROOMS, MIN_REJOIN_WAIT } from './rules.js';
 
+/** Bounds the wait that a server requires before a repetition. */
+export const rejoinWait = (wait) => Math.min(Math.max(wait, MIN_REJOIN_WAIT), MAX_REJOIN_WAIT);
+
 /** Rooms that the client is in or waits for. It rejoins them in a new session. */
 export class Rooms {
   /** The latest join of each room, in the order joined. */
@@ -48,8 +51,7 @@ export class Rooms {
 
   /** Repeats a refused rejoin after `wait` ms, but after at least 0.1 s and at most 30 s. */
   retry(now, room, wait) {
-    const bounded = Math.min(Math.max(wait, MIN_REJOIN_WAIT), MAX_REJOIN_WAIT);
-    this.#rejoinAtByRoom.set(room, now + bounded);
+    this.#rejoinAtByRoom.set(room, now + rejoinWait(wait));
   }
 
   /** When `takeDue` has a rejoin; Infinity for never. */
