@@ -57,8 +57,7 @@ export class Call extends Emitter {
       refuse('RTCPeerConnection', undefined, 'a class on this platform');
     }
     this.#room = room;
-    const { maxPeers = MAX_PEERS, iceServers = () => room.client.iceServers } = options;
-    this.#options = { ...options, maxPeers, iceServers };
+    this.#options = options;
     if (options.stream) this.publish(options.stream);
     this.#removers = [
       /** @type {any} */ (room).on('~call', ({ from, data }) => this.#receive(from, data)),
@@ -169,19 +168,19 @@ export class Call extends Emitter {
   /** Connects to members without a connection while there are places. */
   #connectNext() {
     const members = [...this.#memberById.values()];
-    let places = this.#isShown ? this.#options.maxPeers - members.filter(({ peer }) => peer).length : 0;
+    let places = this.#isShown ? (this.#options.maxPeers ?? MAX_PEERS) - members.filter(({ peer }) => peer).length : 0;
     for (const member of members) {
       if (!member.peer && places-- > 0) this.#connect(member);
     }
   }
 
   #connect(member) {
-    const { iceServers } = this.#options;
+    const { client } = this.#room;
     const peer = new PeerConnection({
       ...this.#options,
-      offers: this.#room.client.clientId > member.id,
+      offers: client.clientId > member.id,
       tracks: this.#tracksByLabel,
-      configuration: () => ({ iceServers: iceServers(), bundlePolicy: 'max-bundle' }),
+      configuration: () => ({ iceServers: this.#options.iceServers?.() ?? client.iceServers, bundlePolicy: 'max-bundle' }),
       send: (message) => this.#send(member, message),
       setUp: (connection) => this.#setUp(member, connection),
     });

@@ -92,7 +92,6 @@ export class PeerConnection extends Emitter {
     this.#setTracks();
     // One negotiation for all changes of this task.
     queueMicrotask(() => {
-      if (this.connection === null) return;
       this.#check();
       this.#step();
     });
@@ -177,7 +176,7 @@ export class PeerConnection extends Emitter {
       if (candidate && connection === this.connection) this.#negotiation.found(candidate);
       this.#step();
     };
-    connection.onconnectionstatechange = () => this.#connectionChanged();
+    connection.onconnectionstatechange = () => this.#stateChanged();
     setUp?.(connection);
     this.#setTracks();
     emit(this, 'change');
@@ -186,15 +185,12 @@ export class PeerConnection extends Emitter {
   async #start(step) {
     const connection = this.connection;
     this.#isBusy = true;
-    /** @type {any} */
-    let result = null;
-    /** @type {any} */
-    let failure = null;
-    try {
-      result = await this.#perform(connection, step);
-    } catch (error) {
+    let failure;
+    const failed = (error) => {
       failure = error;
-    }
+      return null;
+    };
+    const result = await this.#perform(connection, step).catch(failed);
     // It was replaced or closed meanwhile.
     if (connection !== this.connection) return;
     this.#isBusy = false;
@@ -263,7 +259,7 @@ export class PeerConnection extends Emitter {
     this.#step();
   }
 
-  #connectionChanged() {
+  #stateChanged() {
     const state = this.connectionState;
     if (state === 'connected') this.#restarts = 0;
     if (state === 'failed') {

@@ -1,33 +1,34 @@
 /** Parses messages of the server. */
 
-/** Fields that the client itself uses, with their types. */
+const CLIENTS = [];
+/** Fields that the client itself uses, with values of their types. */
 const REQUIRED = {
   __proto__: null,
-  welcome: { resume: 'string', resumed: 'boolean', max_message_bytes: 'number' },
-  ack: { id: 'number' },
-  error: { code: 'string' },
-  signal: { from: 'string' },
-  broadcast: { from: 'string', room: 'string' },
-  joined: { room: 'string', version: 'number', members: 'clients' },
-  waiting: { room: 'string', ahead: 'number', queue_length: 'number' },
-  members_changed: { room: 'string', version: 'number', joined: 'clients', left: 'clients' },
-  left: { room: 'string', reason: 'string' },
+  welcome: { resume: '', resumed: true, max_message_bytes: 0 },
+  ack: { id: 0 },
+  error: { code: '' },
+  signal: { from: '' },
+  broadcast: { from: '', room: '' },
+  joined: { room: '', version: 0, members: CLIENTS },
+  waiting: { room: '', ahead: 0, queue_length: 0 },
+  members_changed: { room: '', version: 0, joined: CLIENTS, left: CLIENTS },
+  left: { room: '', reason: '' },
 };
 
 /** Returns `true` for a type with required fields. Without a `welcome` it breaks the protocol. */
 export const needsWelcome = ({ type }) => type in REQUIRED;
 
-const isOf = (type, value) =>
-  type === 'clients'
+const isLike = (example, value) =>
+  example === CLIENTS
     ? value.every(({ client_id: id }) => typeof id === 'string')
-    : typeof value === type;
+    : typeof value === typeof example;
 
 /** Returns the message, or null if the text breaks the protocol. */
 export function parse(text) {
   try {
     const message = JSON.parse(text);
     const required = Object.entries(REQUIRED[message.type] ?? {});
-    const isWhole = required.every(([field, type]) => isOf(type, message[field]));
+    const isWhole = required.every(([field, example]) => isLike(example, message[field]));
     return typeof message.type === 'string' && isWhole ? message : null;
   } catch {
     return null;

@@ -111,7 +111,7 @@ export class Negotiation {
       if (!this.#offers) this.#isNeeded = false;
     }
     // Candidates of a description follow it.
-    if (result) this.#steps.unshift({ send: { of: this.own, to: this.theirs, ...result } });
+    if (result) this.#steps.unshift(this.#message(result));
   }
 
   #handle({ of, to, description, labels, candidate, wanted, offered, reset }) {
@@ -156,7 +156,11 @@ export class Negotiation {
     else if (!this.#hasRemote) this.repeat();
   }
 
-  #send(message, to = this.theirs) {
-    this.#steps.push({ send: { of: this.own, to, ...message } });
+  #send(message, to) {
+    this.#steps.push(this.#message(message, to));
+  }
+
+  #message(message, to = this.theirs) {
+    return { send: { of: this.own, to, ...message } };
   }
 }
