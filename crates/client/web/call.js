@@ -205,8 +205,11 @@ export class Call extends Emitter {
       this.#memberChanged(member);
     };
     channel.onmessage = ({ data }) => {
-      const message = fromJson(data);
-      if (message !== undefined) emit(this, 'message', { from: member.id, data: message });
+      try {
+        emit(this, 'message', { from: member.id, data: JSON.parse(data) });
+      } catch {
+        // It is no JSON.
+      }
     };
   }
 
@@ -326,13 +329,4 @@ function toPeer({ id, data, peer, channel, isGone }) {
     isAway: isGone || ['disconnected', 'failed'].includes(state),
     connection: peer?.connection ?? null,
   });
-}
-
-/** Returns undefined for a text that is no JSON. */
-function fromJson(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

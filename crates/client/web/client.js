@@ -454,7 +454,7 @@ export class Client extends Emitter {
   #leaveSocket(code) {
     const socket = this.#socket;
     this.#socket = null;
-    if (socket !== null) this.#socketClosed = leaveSocket(socket, code);
+    if (socket) this.#socketClosed = leaveSocket(socket, code);
   }
 
   async #fetchToken() {

@@ -3,7 +3,7 @@
 import { refuse } from './core/mesh_error.js';
 import { isName, NAME } from './core/outgoing.js';
 
-const LEVELS = ['debug', 'info', 'warn', 'error'];
+const LEVELS = ['debug', 'info', 'warn', 'error', 'none'];
 
 const isTime = (value) => Number.isFinite(value) && value >= 0;
 const isFunction = (value) => typeof value === 'function';
@@ -14,7 +14,7 @@ const isFunction = (value) => typeof value === 'function';
  * @type {Record<string, [(value: any) => boolean, string]>}
  */
 const RULES = {
-  clientId: [(id) => isName(id) && id[0] !== '~', `a text of ${NAME}, without ~ first`],
+  clientId: [(id) => isName(id) && id[0] !== '~', `${NAME}, no ~ first`],
   token: [(token) => isFunction(token) || typeof token === 'string', 'a JWT or a function'],
   queue: [isTime, 'a number'],
   queueBytes: [isTime, 'a number'],
@@ -22,8 +22,8 @@ const RULES = {
   connectTimeoutMs: [isTime, 'a number'],
   storage: [(storage) => storage === null || isFunction(storage.getItem), 'a Storage or null'],
   WebSocket: [isFunction, 'a class'],
-  logLevel: [(level) => level === 'none' || LEVELS.includes(level), `none, ${LEVELS}`],
-  logger: [(logger) => LEVELS.every((level) => isFunction(logger?.[level])), 'an object like console'],
+  logLevel: [(level) => LEVELS.includes(level), `one of ${LEVELS}`],
+  logger: [(logger) => LEVELS.slice(0, 4).every((level) => isFunction(logger?.[level])), 'an object like console'],
 };
 
 /**
@@ -39,8 +39,9 @@ export function checkUrls(urls) {
 
 function addressOf(url) {
   try {
-    const [, rest] = /** @type {any} */ (/^(?:ws|http)(s?:\/\/[^#]+)/i.exec(url));
-    return new URL(`ws${rest}`).href.replace(/^([^?]+:\/\/[^/?]+)\/?(?=\?|$)/, '$1/v1/connect');
+    const { href } = new URL(url.replace(/^http/i, 'ws'));
+    const [, origin, rest] = /** @type {any} */ (/^(wss?:\/\/[^/?#]+)\/?([^#]*)/.exec(href));
+    return `${origin}/${rest.replace(/^(?=\?|$)/, 'v1/connect')}`;
   } catch {
     refuse('url', url, 'a ws, wss, http or https address');
   }
@@ -61,6 +62,6 @@ export function checkOptions(options = {}) {
  * @param {{logLevel?: string, logger?: Record<string, any>}} options
  */
 export function makeLog({ logLevel = 'warn', logger = console }) {
-  const shown = logLevel === 'none' ? [] : LEVELS.slice(LEVELS.indexOf(logLevel));
+  const shown = LEVELS.slice(LEVELS.indexOf(logLevel));
   return (of, text) => shown.includes(of) && logger[of](`signaling-mesh: ${text}`);
 }

@@ -88,7 +88,7 @@ export class PeerConnection extends Emitter {
   publish(tracks, label) {
     if (tracks.length > 0) this.#tracksByLabel.set(label, tracks);
     else this.#tracksByLabel.delete(label);
-    if (this.connection === null) return;
+    if (!this.connection) return;
     this.#setTracks();
     // One negotiation for all changes of this task.
     queueMicrotask(() => {
@@ -106,7 +106,7 @@ export class PeerConnection extends Emitter {
   /** Restarts ICE, for example after a network change. Up to three automatic restarts follow. */
   restart() {
     this.#restarts = 0;
-    if (this.connection !== null) this.#restartIce();
+    if (this.connection) this.#restartIce();
   }
 
   /** Sends the latest description again, after a message was lost. */
@@ -117,7 +117,7 @@ export class PeerConnection extends Emitter {
 
   /** Replaces the connection, for example after messages were lost. Does nothing once closed. */
   startOver() {
-    if (this.connection !== null) this.#begin();
+    if (this.connection) this.#begin();
   }
 
   /**
@@ -150,7 +150,7 @@ export class PeerConnection extends Emitter {
   #step() {
     while (!this.#isBusy) {
       const step = this.#negotiation.next();
-      if (step === null) return;
+      if (!step) return;
       if (step.open) this.#open();
       else if (step.send) this.#options.send(step.send);
       else if (step.grow) this.#grow(step.grow);

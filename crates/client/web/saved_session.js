@@ -92,7 +92,7 @@ export class SavedSession {
 /** The page's sessionStorage. null: there is none, or the page may not use it, as in a sandbox. */
 function storageOfPage() {
   try {
-    return globalThis.sessionStorage;
+    return sessionStorage;
   } catch {
     return null;
   }
@@ -101,10 +101,9 @@ function storageOfPage() {
 /** Returns the key of a new claim; undefined where pages share no storage. */
 function makeClaim() {
   try {
-    const claims = globalThis.localStorage;
-    removeOldClaims(claims);
+    removeOldClaims(localStorage);
     const claim = CLAIM + randomId();
-    claims.setItem(claim, `${Date.now()}`);
+    localStorage.setItem(claim, `${Date.now()}`);
     return claim;
   } catch {
     return undefined;
@@ -121,9 +120,9 @@ function removeOldClaims(claims) {
 /** Removes the claim of a session. Returns `true` if this page may use the session. */
 function takeClaim({ claim }) {
   if (claim === undefined) return true;
-  const isFree = globalThis.localStorage.getItem(claim) !== null;
-  globalThis.localStorage.removeItem(claim);
-  return isFree;
+  const time = localStorage.getItem(claim);
+  localStorage.removeItem(claim);
+  return time !== null;
 }
 
 const isText = (value) => typeof value === 'string';

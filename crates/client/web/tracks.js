@@ -31,7 +31,7 @@ export class SentTracks {
   /** Label by `mid` of the transceivers that send. */
   get labels() {
     const labels = {};
-    for (const [{ mid }, { label, track }] of this.#useByTransceiver) if (mid !== null && track) labels[mid] = label;
+    for (const [{ mid }, { label, track }] of this.#useByTransceiver) if (mid && track) labels[mid] = label;
     return labels;
   }
 
@@ -48,7 +48,7 @@ export class SentTracks {
     const isWanted = ({ label, track }) => tracksByLabel.get(label)?.includes(track);
     const replace = (transceiver, label, track) => {
       this.#useByTransceiver.set(transceiver, { label, track });
-      const direction = track === null ? 'recvonly' : 'sendrecv';
+      const direction = track ? 'sendrecv' : 'recvonly';
       if (transceiver.direction !== direction) transceiver.direction = direction;
       transceiver.sender.replaceTrack(track).catch((error) => failed(error, label));
     };
@@ -89,8 +89,8 @@ export class SentTracks {
   #isFree(transceiver) {
     const { direction, currentDirection, sender } = transceiver;
     const use = this.#useByTransceiver.get(transceiver);
-    if (use === undefined) return direction === 'recvonly' && sender.track === null;
-    return use.track === null && ['recvonly', 'inactive'].includes(currentDirection);
+    if (!use) return direction === 'recvonly' && !sender.track;
+    return !use.track && ['recvonly', 'inactive'].includes(currentDirection);
   }
 }
 

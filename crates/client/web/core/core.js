@@ -458,7 +458,7 @@ export class Core {
 
   #acknowledged({ id, delivered }) {
     const answered = this.#requests.answered(id);
-    if (answered === undefined) return;
+    if (!answered) return;
     const { ticket, type, room, text, isOwn } = answered;
     if (type === 'join') {
       const isWanted = isOwn ? this.#rooms.lacksSeat(room) : this.#followed(room);
@@ -472,13 +472,13 @@ export class Core {
 
   #failed(now, error) {
     const { id, code, message, retry_after_ms: wait } = error;
-    if (id === undefined) {
+    if (!id) {
       const isPage = this.room(error.room)?.pageFailed(now, wait);
       if (!isPage) this.#emit({ event: error });
       return;
     }
     const answered = this.#requests.answered(id);
-    if (answered === undefined) return;
+    if (!answered) return;
     const { ticket, room, isOwn } = answered;
     if (!isOwn) {
       this.#settle(ticket, { refused: code, message, retry_after_ms: wait });
@@ -510,8 +510,7 @@ export class Core {
   }
 
   #settle(ticket, as, count) {
-    if (ticket === null) return;
-    this.#emit({ settle: ticket, as, count });
+    if (ticket) this.#emit({ settle: ticket, as, count });
   }
 
   #write(message) {

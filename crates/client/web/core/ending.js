@@ -21,12 +21,11 @@ const HTTP_UNAUTHORIZED = 401;
 const HTTP_TOO_MANY = 429;
 
 /** Returns `true` if the client must not reconnect. @param {Ending} why */
-export function isFinal({ code, status }) {
-  if (code !== undefined) return FINAL.includes(code) || (code >= 4400 && code < 4500);
-  return status !== undefined && status !== HTTP_TOO_MANY && status < 500;
+export function isFinal({ code = 0, status = HTTP_TOO_MANY }) {
+  return FINAL.includes(code) || (code >= 4400 && code < 4500) || (status < 500 && status !== HTTP_TOO_MANY);
 }
 
 /** Returns `true` if the server rejected the token. @param {Ending} why */
 export function isTokenRejected({ code, status }) {
-  return code === UNAUTHORIZED || code === TOKEN_EXPIRED || status === HTTP_UNAUTHORIZED;
+  return [UNAUTHORIZED, TOKEN_EXPIRED, HTTP_UNAUTHORIZED].includes(code ?? status ?? 0);
 }

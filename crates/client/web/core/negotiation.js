@@ -62,7 +62,7 @@ export class Negotiation {
 
   /** Keeps a message of the other side, which is handled in order. */
   receive(message) {
-    const isValid = typeof message?.of === 'string' && this.own !== null;
+    const isValid = typeof message?.of === 'string' && this.own;
     if (isValid && this.#inbox.length < MAX_INBOX) this.#inbox.push(message);
   }
 
@@ -85,21 +85,14 @@ export class Negotiation {
     }
   }
 
-  /** Returns the next step, or null. */
+  /** Returns the next step, or undefined. */
   next() {
-    for (;;) {
-      if (this.own === null) return null;
-      if (this.#steps.length > 0) return this.#steps.shift();
-      if (this.#inbox.length > 0) {
-        this.#handle(this.#inbox.shift());
-      } else if (this.#isNeeded && !this.#isPending) {
-        this.#isNeeded = false;
-        this.#isPending = true;
-        return this.#offers ? { offer: true } : { want: true };
-      } else {
-        return null;
-      }
-    }
+    if (!this.own) return undefined;
+    while (this.#steps.length === 0 && this.#inbox.length > 0) this.#handle(this.#inbox.shift());
+    if (this.#steps.length > 0 || !this.#isNeeded || this.#isPending) return this.#steps.shift();
+    this.#isNeeded = false;
+    this.#isPending = true;
+    return this.#offers ? { offer: true } : { want: true };
   }
 
   /** A step has ended: with what to send, with nothing (undefined), or in an error (null). */
@@ -116,7 +109,7 @@ export class Negotiation {
 
   #handle({ of, to, description, labels, candidate, wanted, offered, reset }) {
     const isNew = of !== this.theirs;
-    if (to !== null && to !== this.own) {
+    if (to && to !== this.own) {
       // A reset for an earlier connection needs none: the present one has begun since.
       if (!isNew || reset || of === this.#resetFor) return;
       this.#resetFor = of;
@@ -152,7 +145,7 @@ export class Negotiation {
   #handleWanted(to, wanted) {
     this.#steps.push({ grow: wanted });
     if (!this.#isPending) this.#isNeeded = true;
-    else if (!this.#hasRemote && to === null) this.#send({ offered: true });
+    else if (!this.#hasRemote && !to) this.#send({ offered: true });
     else if (!this.#hasRemote) this.repeat();
   }
 

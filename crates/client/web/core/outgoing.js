@@ -2,8 +2,6 @@
 
 import { MeshError, refuse } from './mesh_error.js';
 
-/** Units of 3 bytes in UTF-8. Both halves of a surrogate pair count 2 bytes. */
-const THREE_BYTES = /[\u0800-\ud7ff\ue000-\uffff]/g;
 export const NAME = /^[\w.~:@-]{1,128}$/;
 
 /** Returns `true` for a valid client id or room name. @param {unknown} name */
@@ -15,8 +13,7 @@ export function assertName(name) {
 }
 
 /** Returns the size of a text in UTF-8. @param {string} text without lone surrogates */
-export const bytesOf = (text) =>
-  text.replace(THREE_BYTES, '---').replace(/[^\0-\x7f]/g, '--').length;
+export const bytesOf = (text) => encodeURI(text).replace(/%../g, '.').length;
 
 /**
  * Throws a TypeError if `data` has no JSON form, like NaN. JSON.stringify throws for cycles.

@@ -73,13 +73,12 @@ export class Requests {
 
   /** Returns the rooms of pending requests of this type, `join` or `leave`. */
   rooms(type) {
-    return this.#all().filter((entry) => entry.type === type).map(({ room }) => room);
+    return this.#of(type).map(({ room }) => room);
   }
 
   /** Returns `true` if a pending join of the room is neither expired nor cancelled. */
   wants(room) {
-    const isLive = (entry) => entry.isOwn || entry.expires < Infinity;
-    return this.#all().some((entry) => entry.type === 'join' && entry.room === room && isLive(entry));
+    return this.#of('join').some((entry) => entry.room === room && (entry.isOwn || entry.expires < Infinity));
   }
 
   /** Number of requests that were not sent, and of sent ones without an answer. */
@@ -130,10 +129,9 @@ export class Requests {
     return answered;
   }
 
-  /** When the next request expires; Infinity for never. Both queues are sorted by time. */
+  /** When the next request expires; Infinity for never. All are sorted by time. */
   get deadline() {
-    const first = (queue) => queue.find(({ expires }) => expires < Infinity)?.expires ?? Infinity;
-    return Math.min(first(this.#sent), first(this.#queued));
+    return this.#all().find(({ expires }) => expires < Infinity)?.expires ?? Infinity;
   }
 
   /** Expires requests, and returns them. */
@@ -172,6 +170,10 @@ export class Requests {
       unanswered: this.#sent.map((entry) => ({ id: entry.id, request: request(entry) })),
       queued: this.#queued.filter(({ isOwn }) => !isOwn).map(request),
     };
+  }
+
+  #of(type) {
+    return this.#all().filter((entry) => entry.type === type);
   }
 
   #all() {

@@ -131,7 +131,7 @@ class Page {
   step() {
     while (!this.#isBusy && !this.isGone) {
       const step = this.core.next();
-      if (step === null) return;
+      if (step === undefined) return;
       if (step.grow) continue;
       if (step.open) this.connection = new Connection(this.core.own);
       else if (step.send) this.world.send(this.client, step.send);
