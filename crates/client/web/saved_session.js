@@ -101,7 +101,7 @@ function storageOfPage() {
 /** Returns the key of a new claim; undefined where pages share no storage. */
 function makeClaim() {
   try {
-    removeOldClaims(localStorage);
+    removeOldClaims();
     const claim = CLAIM + randomId();
     localStorage.setItem(claim, `${Date.now()}`);
     return claim;
@@ -110,10 +110,9 @@ function makeClaim() {
   }
 }
 
-function removeOldClaims(claims) {
-  const keys = Array.from({ length: claims.length }, (_, at) => claims.key(at));
-  for (const key of keys.filter((key) => key.startsWith(CLAIM))) {
-    if (Date.now() - claims.getItem(key) >= CLAIM_KEPT) claims.removeItem(key);
+function removeOldClaims() {
+  for (const [key, time] of Object.entries(localStorage)) {
+    if (key.startsWith(CLAIM) && Date.now() - time >= CLAIM_KEPT) localStorage.removeItem(key);
   }
 }
 
@@ -132,8 +131,8 @@ const isRequest = ({ type }) => isText(type);
 const isWhole = ({ client_id: owner, resume, next_id: nextId, unanswered, queued, rooms, names }, clientId) =>
   owner === clientId &&
   (resume === null || isText(resume)) &&
-  Number.isSafeInteger(nextId) &&
-  unanswered.every(({ id, request }) => Number.isSafeInteger(id) && isRequest(request)) &&
+  Number.isFinite(nextId) &&
+  unanswered.every(({ id, request }) => Number.isFinite(id) && isRequest(request)) &&
   queued.every(isRequest) &&
   rooms.every(({ room }) => isName(room)) &&
   names.every(isText);

@@ -3,35 +3,34 @@
 import { Client } from '../client.js';
 import { FakeSocket } from './socket.js';
 
+/** Its entries are its properties, as in browsers. */
 export class FakeStorage {
-  #valueByKey;
-
   constructor(entries = []) {
-    this.#valueByKey = new Map(entries);
-  }
-
-  get length() {
-    return this.#valueByKey.size;
+    Object.assign(this, Object.fromEntries(entries));
   }
 
   key(at) {
-    return [...this.#valueByKey.keys()][at] ?? null;
+    return Object.keys(this)[at] ?? null;
   }
 
   getItem(key) {
-    return this.#valueByKey.get(key) ?? null;
+    return Object.hasOwn(this, key) ? this[key] : null;
   }
 
   setItem(key, value) {
-    this.#valueByKey.set(key, String(value));
+    this[key] = String(value);
   }
 
   removeItem(key) {
-    this.#valueByKey.delete(key);
+    delete this[key];
+  }
+
+  get length() {
+    return Object.keys(this).length;
   }
 
   copy() {
-    return new FakeStorage(this.#valueByKey);
+    return new FakeStorage(Object.entries(this));
   }
 }
 
