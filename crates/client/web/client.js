@@ -430,10 +430,10 @@ export class Client extends Emitter {
     return this.#error('closed', { wasSent: closed.sent });
   }
 
-  #open({ url, resume, token }) {
+  #open(attempt) {
     try {
-      const session = { clientId: this.clientId, resume, token };
-      this.#socket = openSocket(this.#WebSocket, this.#urls[url], session, {
+      const session = { ...attempt, clientId: this.clientId };
+      this.#socket = openSocket(this.#WebSocket, this.#urls[attempt.url], session, {
         opened: () => this.#input('opened'),
         text: (text) => {
           this.#counts.received += 1;

@@ -43,9 +43,9 @@ export class Core {
   #url = 0;
   /**
    * `is` is `closed`, `suspended`, `fetching` (a token), `connecting`, `connected` or `waiting`.
-   * `until` ends it unless it is `connected`, which has the `connection`. An attempt has its start,
-   * `since`, and `isOpen` after its socket opened. A wait has `why` and `mayHurry`, which is false
-   * if the server requested it.
+   * `connected` has the `connection`. `since` and `limit` end an attempt, with the `fault`. `until`
+   * ends the token callback or a wait. A wait has `why` and `mayHurry`, which is false if the
+   * server requested it.
    */
   #phase = { is: 'closed' };
   #retries = new RetryState();
@@ -137,6 +137,7 @@ export class Core {
 
   #phaseDeadline() {
     const phase = this.#phase;
+    if (phase.is === 'connecting') return phase.since + phase.limit;
     if (phase.is !== 'connected') return phase.until ?? Infinity;
     const pages = [...this.#membersByRoom.values()].map(({ pageAt }) => pageAt);
     const sources = [phase.connection, this.#tokens, this.#rooms].map(({ deadline }) => deadline);
@@ -157,14 +158,14 @@ export class Core {
   #open(now) {
     this.#attempts += 1;
     const limit = this.#attempts % PATIENT_ATTEMPT === 0 ? WELCOME_TIMEOUT : OPEN_TIMEOUT;
-    this.#phase = { is: 'connecting', since: now, until: now + limit };
-    this.#emit({ open: { url: this.#url, resume: this.#resume ?? undefined, token: this.#tokens.useForAttempt() } });
+    this.#phase = { is: 'connecting', since: now, limit, fault: 'unreachable' };
+    this.#emit({ open: { url: this.#url, resume: this.#resume ?? undefined, token: this.#tokens.use() } });
   }
 
   /** Handles the open socket of an attempt, before its `welcome`. */
   opened() {
     const phase = this.#phase;
-    if (phase.is === 'connecting') Object.assign(phase, { until: phase.since + WELCOME_TIMEOUT, isOpen: true });
+    if (phase.is === 'connecting') Object.assign(phase, { limit: WELCOME_TIMEOUT, fault: 'no_welcome' });
   }
 
   /** Handles a token from the callback. */
@@ -182,7 +183,7 @@ export class Core {
   /** Handles expired timers. */
   tick(now, random) {
     for (const expired of this.#requests.expire(now)) {
-      this.#settle(expired.ticket, { expired: { sent: expired.sent } });
+      this.#fail(expired, 'expired');
       this.#gaveUp(expired, 'expired');
     }
     const phase = this.#phase;
@@ -191,12 +192,12 @@ export class Core {
     else if (phase.is === 'fetching') this.tokenFailed(now, random);
     else if (phase.is === 'waiting') this.start(now);
     // The page was paused: the time of the attempt starts anew.
-    else if (now >= phase.until + PAUSE_TOLERANCE) Object.assign(phase, { since: now, until: now + phase.until - phase.since });
-    else this.#giveUp(now, random, phase.isOpen ? 'no_welcome' : 'unreachable');
+    else if (now >= this.#phaseDeadline() + PAUSE_TOLERANCE) phase.since = now;
+    else this.#giveUp(now, random, phase.fault);
   }
 
   #tend(now, random, connection) {
-    if (this.#tokens.startDueRenewal(now)) this.#emit('ask_token');
+    if (this.#tokens.renews(now)) this.#emit('ask_token');
     const rejoin = this.#rooms.takeDue(now, this.#requests.rooms('join'));
     if (rejoin) this.#requests.pushOwn(rejoin);
     this.#flush(now);
@@ -320,7 +321,7 @@ export class Core {
   #end(why) {
     this.#phase = { is: 'closed' };
     this.#emit({ state: 'closed', ...why });
-    for (const { ticket, sent } of this.#requests.clear()) this.#settle(ticket, { closed: { sent } });
+    for (const request of this.#requests.clear()) this.#fail(request, 'closed');
     for (const room of this.#membersByRoom.keys()) this.#out(room, 'closed');
     this.#rooms = new Rooms();
     this.#resume = null;
@@ -507,6 +508,10 @@ export class Core {
     }
     let text;
     while ((text = this.#requests.next(now, this.#pacer))) this.#emit({ write: text });
+  }
+
+  #fail({ ticket, sent }, code) {
+    this.#settle(ticket, { [code]: { sent } });
   }
 
   #settle(ticket, as, count) {

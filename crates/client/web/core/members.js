@@ -150,7 +150,6 @@ export class Members {
     this.#memberById = new Map();
     this.#listed = null;
     this.#list = null;
-    this.#version = 0;
     this.socketLost();
   }
 }

@@ -37,7 +37,7 @@ export class Tokens {
   }
 
   /** Returns the token for an attempt, which it counts. Undefined: the client uses no tokens. */
-  useForAttempt() {
+  use() {
     this.#attempts += 1;
     return this.#token;
   }
@@ -67,7 +67,7 @@ export class Tokens {
   }
 
   /** Returns `true` if a renewal is due at `now`, and starts its time limit. */
-  startDueRenewal(now) {
+  renews(now) {
     if (!this.#hasSource || this.deadline > now) return false;
     this.#renewingUntil = now + TOKEN_TIMEOUT;
     return true;
