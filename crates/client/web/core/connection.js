@@ -6,7 +6,7 @@ export class Connection {
   /** Time limit of the answer to a ping; Infinity if something arrived since. */
   answerBy = Infinity;
   /** When `received` is due; Infinity if all messages are acknowledged. */
-  acknowledgeAt = Infinity;
+  receivedAt = Infinity;
   /** Time from the latest ping to its pong, in milliseconds; null before it. */
   roundTripMs = /** @type {number | null} */ (null);
   #pingAt;
@@ -21,7 +21,7 @@ export class Connection {
   }
 
   /** Measures the round trip. */
-  pongArrived(now) {
+  pong(now) {
     this.roundTripMs = now - this.#pingAt + PING_INTERVAL;
   }
 
@@ -29,18 +29,18 @@ export class Connection {
   receive(now, n) {
     if (n !== this.#received + 1) return false;
     this.#received = n;
-    this.acknowledgeAt = Math.min(this.acknowledgeAt, now + RECEIVED_DELAY);
+    this.receivedAt = Math.min(this.receivedAt, now + RECEIVED_DELAY);
     return true;
   }
 
-  get mustAcknowledge() {
+  get isFull() {
     return this.#received - this.#acknowledged >= MAX_UNACKNOWLEDGED;
   }
 
   /** Returns the message that acknowledges all received ones. */
-  acknowledge() {
+  received() {
     this.#acknowledged = this.#received;
-    this.acknowledgeAt = Infinity;
+    this.receivedAt = Infinity;
     return { type: 'received', n: this.#received };
   }
 
@@ -53,7 +53,7 @@ export class Connection {
 
   /** Time at which `due` has something. */
   get deadline() {
-    return Math.min(this.answerBy, this.#pingAt, this.acknowledgeAt);
+    return Math.min(this.answerBy, this.#pingAt, this.receivedAt);
   }
 
   /**
@@ -61,7 +61,7 @@ export class Connection {
    * it until null.
    */
   due(now) {
-    if (now >= this.acknowledgeAt) return this.acknowledge();
+    if (now >= this.receivedAt) return this.received();
     // Also if a ping has no answer: `PAUSE_TOLERANCE` after its limit, the page was paused.
     if (now >= this.#pingAt) return this.ping(now);
     return now >= this.answerBy ? 'silent' : null;

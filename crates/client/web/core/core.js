@@ -232,7 +232,7 @@ export class Core {
   hidden() {
     this.#isHidden = true;
     const { connection } = this.#phase;
-    if (connection?.acknowledgeAt < Infinity) this.#write(connection.acknowledge());
+    if (connection?.receivedAt < Infinity) this.#write(connection.received());
   }
 
   /** Handles a page that is visible again. */
@@ -261,7 +261,7 @@ export class Core {
     const phase = this.#phase;
     if (this.#isIdle) return;
     const wasWelcome = phase.is === 'connected';
-    for (const members of this.#membersByRoom.values()) members.socketLost();
+    for (const members of this.#membersByRoom.values()) members.lost();
     if (wasWelcome && now - phase.connection.welcomedAt >= STABLE_AFTER) this.#retries = new RetryState();
     const ends = isTokenRejected(why) ? !this.#tokens.reject(wasWelcome) : isFinal(why);
     if (ends) return this.#end(why);
@@ -308,7 +308,7 @@ export class Core {
 
   #dropAndSave() {
     if (this.#hasSocket) this.#emit('drop');
-    for (const members of this.#membersByRoom.values()) members.socketLost();
+    for (const members of this.#membersByRoom.values()) members.lost();
     return {
       client_id: this.#clientId,
       resume: this.#resume,
@@ -406,7 +406,7 @@ export class Core {
     if (type === 'waiting') members?.waiting(message);
     if (type === 'members_changed') members?.changed(message);
     if (type === 'left') this.#left(message);
-    if (type === 'pong') connection.pongArrived(now);
+    if (type === 'pong') connection.pong(now);
     if (type === 'ice_servers') this.#refreshIce(now, message);
     if (type === 'ice_servers' || type === 'moved') this.#emit({ event: message });
     return true;
@@ -453,7 +453,7 @@ export class Core {
     }
     if (!connection.receive(now, n)) return false;
     if (this.#seen.insert(now, name)) this.#emit({ event: message });
-    if (this.#isHidden || connection.mustAcknowledge) this.#write(connection.acknowledge());
+    if (this.#isHidden || connection.isFull) this.#write(connection.received());
     return true;
   }
 

@@ -110,7 +110,7 @@ export class Members {
   }
 
   /** Forgets a requested page, whose answer was lost with its socket. A new list follows. */
-  socketLost() {
+  lost() {
     this.#after = undefined;
     this.pageAt = Infinity;
   }
@@ -150,6 +150,6 @@ export class Members {
     this.#memberById = new Map();
     this.#listed = null;
     this.#list = null;
-    this.socketLost();
+    this.lost();
   }
 }

@@ -23,7 +23,10 @@ const MAX_HEAD = 48;
  * @property {boolean} [isDue] whether the present socket has to send it again
  */
 export class Requests {
-  #limits;
+  /** Limits of the queue, in requests and bytes. */
+  #queue;
+  #queueBytes;
+  #timeoutMs;
   #nextId = 1;
   #lastTicket = 0;
   /** @type {Entry[]} */
@@ -33,12 +36,14 @@ export class Requests {
 
   /** @param {{queue?: number, queueBytes?: number, timeoutMs?: number}} limits */
   constructor({ queue = QUEUE, queueBytes = QUEUE_BYTES, timeoutMs = REQUEST_TIMEOUT }) {
-    this.#limits = { queue, queueBytes, timeoutMs };
+    this.#queue = queue;
+    this.#queueBytes = queueBytes;
+    this.#timeoutMs = timeoutMs;
   }
 
   /** Restores the requests of an earlier page. */
   restore(now, { next_id: nextId, unanswered, queued }) {
-    const expires = now + this.#limits.timeoutMs;
+    const expires = now + this.#timeoutMs;
     this.#nextId = nextId;
     this.#sent = unanswered.map(({ id, request }) => makeEntry(request, { id, expires, sent: true }));
     this.#queued = queued.map((request) => makeEntry(request, { expires }));
@@ -51,14 +56,13 @@ export class Requests {
    *   exceeds the limits of the queue and cannot be sent next
    */
   push(now, request, maxBytes) {
-    const { queue, queueBytes, timeoutMs } = this.#limits;
     const ticket = this.#lastTicket + 1;
-    const entry = makeEntry(request, { ticket, expires: now + timeoutMs });
+    const entry = makeEntry(request, { ticket, expires: now + this.#timeoutMs });
     const size = entry.bytes + `,"id":${this.#nextId + this.#queued.length}`.length;
     if (size > maxBytes) {
       throw new MeshError('too_large', { message: `${size} of at most ${maxBytes} bytes` });
     }
-    const isFull = this.#queued.length >= queue || sizeOf([...this.#queued, entry]) > queueBytes;
+    const isFull = this.#queued.length >= this.#queue || sizeOf([...this.#queued, entry]) > this.#queueBytes;
     const isNext = this.#queued.length === 0 && this.#mayMoreBeSent();
     if (isFull && !isNext) throw new MeshError('queue_full');
     this.#lastTicket = ticket;
