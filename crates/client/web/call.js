@@ -155,10 +155,10 @@ export class Call extends Emitter {
   /** Takes the members of the room. */
   #follow() {
     if (this.#room.state === 'out') return this.#end();
-    for (const member of this.#memberById.values()) member.hasExpired = true;
+    for (const member of this.#memberById.values()) member.expired = true;
     for (const { id, data } of this.#room.members) {
       const member = this.#memberById.get(id) ?? { id, ...ALONE, ...FRESH };
-      this.#memberById.set(id, Object.assign(member, { data, hasExpired: false }));
+      this.#memberById.set(id, Object.assign(member, { data, expired: false }));
     }
     for (const member of [...this.#memberById.values()]) this.#dropIfOver(member);
     this.#connectNext();
@@ -233,12 +233,12 @@ export class Call extends Emitter {
     // A connected pair needs no further candidates.
     if (!description && !wanted && isConnected(member)) return;
     const { peer, retryMs } = member;
-    member.refusedOn = peer.connection;
+    member.refused = peer.connection;
     if (member.timer !== undefined) return;
     member.retryMs = Math.min(2 * retryMs, LAST_RETRY);
     member.timer = setTimeout(() => {
       member.timer = undefined;
-      if (member.refusedOn !== peer.connection) return;
+      if (member.refused !== peer.connection) return;
       if (isConnected(member)) peer.repeat();
       else peer.startOver();
     }, error.retryAfterMs ?? retryMs);
@@ -256,7 +256,7 @@ export class Call extends Emitter {
 
   /** A member whose seat expired stays while its connection lasts. */
   #dropIfOver(member) {
-    if (member.hasExpired && !isConnected(member)) this.#drop(member.id);
+    if (member.expired && !isConnected(member)) this.#drop(member.id);
   }
 
   #memberChanged(member) {

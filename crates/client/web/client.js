@@ -287,7 +287,7 @@ export class Client extends Emitter {
     this.#isPerforming = true;
     try {
       let effects;
-      while ((effects = core.takeEffects()).length > 0) {
+      while ((effects = core.take()).length > 0) {
         for (const effect of effects) this.#act(effect);
         const changed = this.#changedRooms;
         this.#changedRooms = new Set();

@@ -2,7 +2,7 @@ import { MAX_UNACKNOWLEDGED, PING_INTERVAL, PONG_TIMEOUT, RECEIVED_DELAY } from 
 
 /** State of one welcomed socket: keep-alive, and message numbers. `core.js` keeps it. */
 export class Connection {
-  welcomedAt;
+  since;
   /** Time limit of the answer to a ping; Infinity if something arrived since. */
   answerBy = Infinity;
   /** When `received` is due; Infinity if all messages are acknowledged. */
@@ -16,7 +16,7 @@ export class Connection {
   #acknowledged = 0;
 
   constructor(now) {
-    this.welcomedAt = now;
+    this.since = now;
     this.#pingAt = now + PING_INTERVAL;
   }
 
@@ -33,6 +33,7 @@ export class Connection {
     return true;
   }
 
+  /** Returns `true` if 64 messages are unacknowledged. */
   get isFull() {
     return this.#received - this.#acknowledged >= MAX_UNACKNOWLEDGED;
   }

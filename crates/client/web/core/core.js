@@ -16,7 +16,7 @@ import { Tokens } from './tokens.js';
 
 /**
  * Decisions of the client. Nothing here reads a clock, draws a random number or touches the
- * network. Times (`now`, in milliseconds) and random numbers in [0, 1) go in, `takeEffects` returns
+ * network. Times (`now`, in milliseconds) and random numbers in [0, 1) go in, `take` returns
  * what to do, and `deadline` returns when `tick` is due. `client.js` calls it. The examples in
  * `../../vectors` test the same rules in the Rust SDK.
  *
@@ -92,11 +92,11 @@ export class Core {
     const left = this.#requests.rooms('leave');
     for (const { room } of session.rooms) if (!left.includes(room)) this.#follow(room);
     for (const room of this.#requests.rooms('join')) this.#follow(room);
-    for (const name of session.names) this.#seen.insert(now, name);
+    for (const name of session.names) this.#seen.add(now, name);
   }
 
   /** Takes the effects since the last call, in order. */
-  takeEffects() {
+  take() {
     return this.#effects.splice(0);
   }
 
@@ -127,7 +127,7 @@ export class Core {
 
   /** Numbers of requests, and the latest round trip in milliseconds (null: unknown). */
   get stats() {
-    return { ...this.#requests.sizes, roundTripMs: this.#phase.connection?.roundTripMs ?? null };
+    return { ...this.#requests.stats, roundTripMs: this.#phase.connection?.roundTripMs ?? null };
   }
 
   /** Time at which `tick` is due, in milliseconds like `now`; Infinity for never. */
@@ -198,7 +198,7 @@ export class Core {
 
   #tend(now, random, connection) {
     if (this.#tokens.renews(now)) this.#emit('ask_token');
-    const rejoin = this.#rooms.takeDue(now, this.#requests.rooms('join'));
+    const rejoin = this.#rooms.due(now, this.#requests.rooms('join'));
     if (rejoin) this.#requests.pushOwn(rejoin);
     this.#flush(now);
     if (now >= this.#iceAt) {
@@ -262,7 +262,7 @@ export class Core {
     if (this.#isIdle) return;
     const wasWelcome = phase.is === 'connected';
     for (const members of this.#membersByRoom.values()) members.lost();
-    if (wasWelcome && now - phase.connection.welcomedAt >= STABLE_AFTER) this.#retries = new RetryState();
+    if (wasWelcome && now - phase.connection.since >= STABLE_AFTER) this.#retries = new RetryState();
     const ends = isTokenRejected(why) ? !this.#tokens.reject(wasWelcome) : isFinal(why);
     if (ends) return this.#end(why);
     const least = why.code === POLICY_VIOLATION ? MIN_POLICY_WAIT : 0;
@@ -340,7 +340,7 @@ export class Core {
     const { type, room } = request;
     if (this.#phase.is === 'closed') throw new MeshError('closed');
     assertName(request.to ?? room);
-    if (type === 'join' && !this.#rooms.hasPlaceFor(room, this.#requests.rooms('join'))) {
+    if (type === 'join' && !this.#rooms.hasPlace(room, this.#requests.rooms('join'))) {
       throw new MeshError('too_many_rooms');
     }
     const ticket = this.#requests.push(now, request, this.#maxMessageBytes);
@@ -452,7 +452,7 @@ export class Core {
       return true;
     }
     if (!connection.receive(now, n)) return false;
-    if (this.#seen.insert(now, name)) this.#emit({ event: message });
+    if (this.#seen.add(now, name)) this.#emit({ event: message });
     if (this.#isHidden || connection.isFull) this.#write(connection.received());
     return true;
   }
@@ -474,7 +474,7 @@ export class Core {
   #failed(now, error) {
     const { id, code, message, retry_after_ms: wait } = error;
     if (!id) {
-      const isPage = this.room(error.room)?.pageFailed(now, wait);
+      const isPage = this.room(error.room)?.failed(now, wait);
       if (!isPage) this.#emit({ event: error });
       return;
     }
@@ -499,7 +499,7 @@ export class Core {
     this.#pacer.freeAt = Infinity;
     for (const members of this.#membersByRoom.values()) {
       if (now < members.pageAt) continue;
-      const page = members.takePage();
+      const page = members.page();
       if (!this.#pacer.take(now, bytesOf(JSON.stringify(page)))) {
         members.pageAt = this.#pacer.freeAt;
         return;

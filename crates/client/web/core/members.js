@@ -8,7 +8,7 @@ export class Members {
   capacity = /** @type {number | null} */ (null);
   /** `{ahead, length}` in the waiting queue; else null. */
   queuePlace = /** @type {{ahead: number, length: number} | null} */ (null);
-  /** Time at which `takePage` has a request; Infinity for never. */
+  /** Time at which `page` has a request; Infinity for never. */
   pageAt = Infinity;
   #room;
   #ownId;
@@ -96,13 +96,13 @@ export class Members {
   }
 
   /** Returns the due request of a page. */
-  takePage() {
+  page() {
     this.pageAt = Infinity;
     return { type: 'members', room: this.#room, after: this.#after };
   }
 
   /** Handles an error without a number. Returns `true` if it refuses a page. */
-  pageFailed(now, wait) {
+  failed(now, wait) {
     if (!this.#after || this.pageAt !== Infinity) return false;
     if (typeof wait !== 'number') this.#after = undefined;
     else this.pageAt = now + rejoinWait(wait);

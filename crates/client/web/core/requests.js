@@ -86,7 +86,7 @@ export class Requests {
   }
 
   /** Number of requests that were not sent, and of sent ones without an answer. */
-  get sizes() {
+  get stats() {
     return { queued: this.#queued.length, unanswered: this.#sent.length };
   }
 

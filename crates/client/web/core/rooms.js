@@ -21,7 +21,7 @@ export class Rooms {
   }
 
   /** Returns `true` if the limit allows a join of `room`, counting pending joins. */
-  hasPlaceFor(room, pending) {
+  hasPlace(room, pending) {
     const names = new Set([...this.#joinByRoom.keys(), ...pending]);
     return names.size < MAX_ROOMS || names.has(room);
   }
@@ -54,13 +54,13 @@ export class Rooms {
     this.#rejoinAtByRoom.set(room, now + rejoinWait(wait));
   }
 
-  /** When `takeDue` has a rejoin; Infinity for never. */
+  /** When `due` has a rejoin; Infinity for never. */
   get deadline() {
     return Math.max(this.#pausedUntil, Math.min(...this.#rejoinAtByRoom.values()));
   }
 
   /** Returns a due rejoin, if any. It waits for a pending join, whose data may be newer. */
-  takeDue(now, pending) {
+  due(now, pending) {
     if (now < this.deadline) return undefined;
     const [room] = [...this.#rejoinAtByRoom].reduce((a, b) => (b[1] < a[1] ? b : a));
     this.#pausedUntil = now + MIN_REJOIN_WAIT;

@@ -6,7 +6,7 @@ export class SeenMessages {
   #seenAtByName = new Map();
 
   /** Adds a name. Returns `true` if it is new. */
-  insert(now, name) {
+  add(now, name) {
     for (const [oldest, seenAt] of this.#seenAtByName) {
       if (this.#seenAtByName.size < MAX_NAMES && now - seenAt < NAME_LIFETIME) break;
       this.#seenAtByName.delete(oldest);

@@ -30,7 +30,7 @@ function run({ queue_bytes: queueBytes, timeout_ms: timeoutMs, session, ...optio
       if (error) assert.throws(perform, { code: error }, what);
       else perform();
     }
-    const effects = core.takeEffects().map((effect) => comparable(core, effect));
+    const effects = core.take().map((effect) => comparable(core, effect));
     if (out !== 'any') assert.deepEqual(effects, filled(out.flatMap(repeated)), what);
     if (next !== undefined) assert.equal(core.deadline, next ?? Infinity, `${what}: the next tick`);
   }
