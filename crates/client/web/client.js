@@ -139,7 +139,7 @@ export class Client extends Emitter {
       const timer = setTimeout(() => settle(this.#error('expired', { message: 'not connected in time' })), this.#connectTimeoutMs);
       this.#connecting.add(settle);
       // In a listener that closed the client, the state is still the former one.
-      if (this.state === 'connected' && !this.#core.isClosed) settle();
+      if (this.state === 'connected' && this.#core.is !== 'closed') settle();
       else this.#start();
     });
     connected.catch(() => {});
@@ -242,8 +242,8 @@ export class Client extends Emitter {
   }
 
   #takeSaved(now) {
-    const { isSuspended } = this.#core;
-    if (!this.#core.isClosed && !isSuspended) return;
+    const isSuspended = this.#core.is === 'suspended';
+    if (this.#core.is !== 'closed' && !isSuspended) return;
     const { session, isLatest } = this.#saves.take();
     // The stored session is still the one of this page.
     if (isSuspended && isLatest) return;
@@ -259,7 +259,7 @@ export class Client extends Emitter {
       listen(globalThis, 'offline', networkChanged),
       // The browser may show a persisted page again.
       listen(globalThis, 'pagehide', ({ persisted }) => this.#input(persisted ? 'suspend' : 'detach')),
-      listen(globalThis, 'pageshow', () => this.#core.isSuspended && this.#start()),
+      listen(globalThis, 'pageshow', () => this.#core.is === 'suspended' && this.#start()),
       listen(document, 'visibilitychange', () => this.#input(document.hidden ? 'hidden' : 'shown')),
     ];
   }
@@ -314,7 +314,7 @@ export class Client extends Emitter {
 
   #save(session) {
     this.#saves.put(session);
-    if (this.#core.isSuspended) this.#enter(this.#trying);
+    if (this.#core.is === 'suspended') this.#enter(this.#trying);
   }
 
   #write(text) {
@@ -404,7 +404,7 @@ export class Client extends Emitter {
     if (!isOver) return this.#enter(this.#trying, details);
     this.#wasWelcome = false;
     // Unless a listener has connected again.
-    if (this.#core.isClosed) this.#settleConnects(reason ?? new MeshError('closed'));
+    if (this.#core.is === 'closed') this.#settleConnects(reason ?? new MeshError('closed'));
     this.#enter('disconnected', details);
   }
 

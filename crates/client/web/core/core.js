@@ -100,14 +100,9 @@ export class Core {
     return this.#effects.splice(0);
   }
 
-  /** Whether the client waits for `start`. */
-  get isClosed() {
-    return this.#phase.is === 'closed';
-  }
-
-  /** Whether the page was left and kept: `suspend` was called last. */
-  get isSuspended() {
-    return this.#phase.is === 'suspended';
+  /** `closed`: the client waits for `start`. `suspended`: `suspend` was called last. */
+  get is() {
+    return this.#phase.is;
   }
 
   /** Whether a socket is open or opens. */
@@ -117,7 +112,7 @@ export class Core {
 
   /** Whether there is no attempt and no connection. */
   get #isIdle() {
-    return ['closed', 'suspended', 'waiting'].includes(this.#phase.is);
+    return !this.#hasSocket && this.#phase.is !== 'fetching';
   }
 
   /** The room that the application joins, waits for or is in; undefined: it is out. */

@@ -29,22 +29,22 @@ export class Pacer {
   /** Returns `true` if a text of this size may be sent now, and counts it. */
   take(now, bytes) {
     const costs = [UNIT, (bytes + OVERHEAD) * UNIT];
-    const waits = this.#buckets.map(({ refill, capacity, fullAt }, at) =>
-      Math.ceil((fullAt - Math.max(0, capacity - costs[at])) / refill - now));
+    const waits = this.#buckets.map(({ gain, capacity, fullAt }, at) =>
+      Math.ceil((fullAt - Math.max(0, capacity - costs[at])) / gain - now));
     const wait = Math.max(...waits);
     this.freeAt = wait > 0 ? now + wait : Infinity;
     if (wait > 0) return false;
     this.#buckets = this.#buckets.map((bucket, at) =>
-      ({ ...bucket, fullAt: Math.max(bucket.fullAt, now * bucket.refill) + costs[at] }));
+      ({ ...bucket, fullAt: Math.max(bucket.fullAt, now * bucket.gain) + costs[at] }));
     return true;
   }
 }
 
-const NO_LIMIT = { refill: 1, capacity: Infinity, fullAt: 0 };
+const NO_LIMIT = { gain: 1, capacity: Infinity, fullAt: 0 };
 
 /**
  * Returns a bucket: what it gains in 1 ms, what it holds at most, and the time when it is full,
- * times `refill`.
+ * times `gain`.
  *
  * @param {number} now
  * @param {number} [rate]
@@ -53,6 +53,6 @@ const NO_LIMIT = { refill: 1, capacity: Infinity, fullAt: 0 };
  */
 function makeBucket(now, rate = 0, burst = 0, level = burst) {
   if (!(rate > 0 && burst > 0)) return NO_LIMIT;
-  const refill = rate * TENTHS;
-  return { refill, capacity: burst * TENTHS * 1_000, fullAt: now * refill + (burst - level) * TENTHS * 1_000 };
+  const gain = rate * TENTHS;
+  return { gain, capacity: burst * TENTHS * 1_000, fullAt: now * gain + (burst - level) * TENTHS * 1_000 };
 }

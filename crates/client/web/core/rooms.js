@@ -22,8 +22,7 @@ export class Rooms {
 
   /** Returns `true` if the limit allows a join of `room`, counting pending joins. */
   hasPlace(room, pending) {
-    const names = new Set([...this.#joinByRoom.keys(), ...pending]);
-    return names.size < MAX_ROOMS || names.has(room);
+    return new Set([...this.#joinByRoom.keys(), ...pending, room]).size <= MAX_ROOMS;
   }
 
   /** @param {{type: string, room: string, data?: unknown}} join without data the present stays */
