@@ -244,9 +244,9 @@ export class Client extends Emitter {
   #takeSaved(now) {
     const isSuspended = this.#core.is === 'suspended';
     if (this.#core.is !== 'closed' && !isSuspended) return;
-    const { session, isLatest } = this.#saves.take();
+    const { session, isOwn } = this.#saves.take();
     // The stored session is still the one of this page.
-    if (isSuspended && isLatest) return;
+    if (isSuspended && isOwn) return;
     if (isSuspended) this.#core.close();
     if (session) this.#core.restore(now, session);
   }

@@ -14,7 +14,15 @@ export class Emitter {
 
   static {
     emit = (emitter, type, event) => {
-      for (const listener of [...(emitter.#listenersByType.get(type) ?? [])]) call(listener, event);
+      for (const listener of [...(emitter.#listenersByType.get(type) ?? [])]) {
+        try {
+          listener(event);
+        } catch (error) {
+          queueMicrotask(() => {
+            throw error;
+          });
+        }
+      }
     };
   }
 
@@ -58,15 +66,5 @@ export class Emitter {
    */
   off(type, listener) {
     this.#listenersByType.get(type)?.delete(listener);
-  }
-}
-
-function call(listener, event) {
-  try {
-    listener(event);
-  } catch (error) {
-    queueMicrotask(() => {
-      throw error;
-    });
   }
 }

@@ -68,7 +68,7 @@ export class SavedSession {
   /**
    * Removes the stored session and its claim.
    *
-   * @returns {{session: Session | null | undefined, isLatest: boolean}} `session` is null if there
+   * @returns {{session: Session | null | undefined, isOwn: boolean}} `session` is null if there
    *   is none, or another page has taken it; undefined if it is damaged, of another client, or its
    *   claim is gone. Whether the last `put` is still what this page would find
    */
@@ -76,7 +76,7 @@ export class SavedSession {
     const text = this.#storage?.getItem(this.#key) ?? null;
     this.#storage?.removeItem(this.#key);
     const session = text === null ? null : this.#parse(text);
-    return { session, isLatest: text === this.#latest && session !== undefined };
+    return { session, isOwn: text === this.#latest && session !== undefined };
   }
 
   #parse(text) {

@@ -274,9 +274,9 @@ export class Core {
    *
    * @param {number} [_now]
    * @param {number} [_random]
-   * @param {import('./ending.js').Ending} [why] empty: the application wants it
+   * @param {import('./ending.js').Ending} [why] absent: the application wants it
    */
-  close(_now, _random, why = {}) {
+  close(_now, _random, why) {
     const { is } = this.#phase;
     if (is === 'closed') return;
     if (is === 'connected') this.#emit({ close: GOODBYE });
@@ -288,7 +288,7 @@ export class Core {
   detach() {
     if (this.#phase.is === 'closed') return;
     const saved = this.#dropAndSave();
-    this.#end({});
+    this.#end();
     this.#emit({ saved });
   }
 
@@ -309,10 +309,11 @@ export class Core {
       resume: this.#resume,
       ...this.#requests.save(),
       rooms: this.#rooms.save(),
-      names: this.#seen.latest(),
+      names: this.#seen.names(),
     };
   }
 
+  /** @param {import('./ending.js').Ending} [why] */
   #end(why) {
     this.#phase = { is: 'closed' };
     this.#emit({ state: 'closed', ...why });
