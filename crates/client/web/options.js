@@ -23,7 +23,7 @@ const RULES = {
   storage: [(storage) => storage === null || isFunction(storage.getItem), 'a Storage or null'],
   WebSocket: [isFunction, 'a class'],
   logLevel: [(level) => LEVELS.includes(level), `one of ${LEVELS}`],
-  logger: [(logger) => LEVELS.slice(0, 4).every((level) => isFunction(logger?.[level])), 'an object like console'],
+  logger: [(logger) => LEVELS.slice(0, 4).every((level) => isFunction(logger?.[level])), 'a console'],
 };
 
 /**

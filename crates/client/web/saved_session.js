@@ -103,7 +103,7 @@ function makeClaim() {
   try {
     removeOldClaims();
     const claim = CLAIM + randomId();
-    localStorage.setItem(claim, `${Date.now()}`);
+    localStorage.setItem(claim, /** @type {any} */ (Date.now()));
     return claim;
   } catch {
     return undefined;

@@ -22,7 +22,7 @@ export class MeshError extends Error {
    *   cause?: any}} [details] `message` is without the one of `cause`
    */
   constructor(code, { message = TEXT_BY_CODE[code] ?? code, cause, ...details } = {}) {
-    super(cause ? `${message}: ${cause.message ?? cause}` : message, cause ? { cause } : undefined);
+    super(cause ? `${message}: ${cause.message ?? cause}` : message, cause && { cause });
     Object.assign(this, details, { code });
   }
 }

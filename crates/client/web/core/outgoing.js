@@ -9,7 +9,7 @@ export const isName = (name) => typeof name === 'string' && NAME.test(name);
 
 /** Throws a MeshError for an invalid room name or client id. */
 export function assertName(name) {
-  if (!isName(name)) throw new MeshError('bad_name', { message: `not of ${NAME}` });
+  if (!isName(name)) throw new MeshError('bad_name', { message: `not ${NAME}` });
 }
 
 /** Returns the size of a text in UTF-8. @param {string} text without lone surrogates */
