@@ -7,8 +7,6 @@ export class Connection {
   answerBy = Infinity;
   /** When `received` is due; Infinity if all messages are acknowledged. */
   receivedAt = Infinity;
-  /** Time from the latest ping to its pong, in milliseconds; null before it. */
-  roundTripMs = /** @type {number | null} */ (null);
   #pingAt;
   /** Latest message number received. */
   #received = 0;
@@ -20,9 +18,9 @@ export class Connection {
     this.#pingAt = now + PING_INTERVAL;
   }
 
-  /** Measures the round trip. */
+  /** Returns the time since the latest ping, in milliseconds. */
   pong(now) {
-    this.roundTripMs = now - this.#pingAt + PING_INTERVAL;
+    return now - this.#pingAt + PING_INTERVAL;
   }
 
   /** Counts a message. Returns `false` if an earlier one is missing. */

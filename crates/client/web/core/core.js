@@ -65,6 +65,8 @@ export class Core {
   /** Time at which fresh ICE servers are requested. */
   #iceAt = Infinity;
   #seen = new SeenMessages();
+  /** Time from the latest ping to its pong, in milliseconds; null before. */
+  #roundTripMs = /** @type {number | null} */ (null);
   #isHidden = false;
   #effects = [];
 
@@ -120,9 +122,9 @@ export class Core {
     return this.#membersByRoom.get(name);
   }
 
-  /** Numbers of requests, and the latest round trip in milliseconds (null: unknown). */
+  /** Numbers of requests, and the latest round trip. */
   get stats() {
-    return { ...this.#requests.stats, roundTripMs: this.#phase.connection?.roundTripMs ?? null };
+    return { ...this.#requests.stats, roundTripMs: this.#roundTripMs };
   }
 
   /** Time at which `tick` is due, in milliseconds like `now`; Infinity for never. */
@@ -262,7 +264,7 @@ export class Core {
     if (ends) return this.#end(why);
     const least = why.code === POLICY_VIOLATION ? MIN_POLICY_WAIT : 0;
     const window = this.#retries.window(now);
-    const wait = Math.max(least, hint === null ? Math.floor(random * window) : Math.min(hint, MAX_HINT));
+    const wait = Math.max(least, Math.min(hint ?? Math.floor(random * window), MAX_HINT));
     const mayHurry = hint === null && !least;
     this.#url = (this.#url + 1) % this.#urls;
     this.#phase = { is: 'waiting', until: now + wait, mayHurry, why };
@@ -402,7 +404,7 @@ export class Core {
     if (type === 'waiting') members?.waiting(message);
     if (type === 'members_changed') members?.changed(message);
     if (type === 'left') this.#left(message);
-    if (type === 'pong') connection.pong(now);
+    if (type === 'pong') this.#roundTripMs = connection.pong(now);
     if (type === 'ice_servers') this.#refreshIce(now, message);
     if (type === 'ice_servers' || type === 'moved') this.#emit({ event: message });
     return true;

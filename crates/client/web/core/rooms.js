@@ -61,7 +61,8 @@ export class Rooms {
   /** Returns a due rejoin, if any. It waits for a pending join, whose data may be newer. */
   due(now, pending) {
     if (now < this.deadline) return undefined;
-    const [room] = [...this.#rejoinAtByRoom].reduce((a, b) => (b[1] < a[1] ? b : a));
+    const earliest = Math.min(...this.#rejoinAtByRoom.values());
+    const [room] = /** @type {any[]} */ ([...this.#rejoinAtByRoom].find(([, at]) => at === earliest));
     this.#pausedUntil = now + MIN_REJOIN_WAIT;
     const mustWait = pending.includes(room);
     this.#rejoinAtByRoom.set(room, mustWait ? this.#pausedUntil : Infinity);
