@@ -82,20 +82,16 @@ export class SavedSession {
   #parse(text) {
     try {
       const session = JSON.parse(text);
-      return takeClaim(session) && isWhole(session, this.#clientId) ? session : undefined;
-    } catch {
-      return undefined;
-    }
+      if (takeClaim(session) && isWhole(session, this.#clientId)) return session;
+    } catch {}
   }
 }
 
-/** The page's sessionStorage. null: there is none, or the page may not use it, as in a sandbox. */
+/** The page's sessionStorage. Undefined: there is none, or the page may not use it (a sandbox). */
 function storageOfPage() {
   try {
     return sessionStorage;
-  } catch {
-    return null;
-  }
+  } catch {}
 }
 
 /** Returns the key of a new claim; undefined where pages share no storage. */
@@ -105,9 +101,7 @@ function makeClaim() {
     const claim = CLAIM + randomId();
     localStorage.setItem(claim, /** @type {any} */ (Date.now()));
     return claim;
-  } catch {
-    return undefined;
-  }
+  } catch {}
 }
 
 function removeOldClaims() {
@@ -130,7 +124,7 @@ const isRequest = ({ type }) => isText(type);
 /** Returns `true` if a session has all its fields, and is of the client. It may throw if not. */
 const isWhole = ({ client_id: owner, resume, next_id: nextId, unanswered, queued, rooms, names }, clientId) =>
   owner === clientId &&
-  (resume === null || isText(resume)) &&
+  isText(resume ?? '') &&
   Number.isFinite(nextId) &&
   unanswered.every(({ id, request }) => Number.isFinite(id) && isRequest(request)) &&
   queued.every(isRequest) &&

@@ -33,8 +33,6 @@ function validMsOf(token) {
     const now = Date.now() / 1_000;
     const isPlausible = now < exp && !(now < iat - CLOCK_TOLERANCE);
     const seconds = exp - (isPlausible ? now : iat);
-    return seconds > 0 ? Math.floor(seconds * 1_000) : undefined;
-  } catch {
-    return undefined;
-  }
+    if (seconds > 0) return Math.floor(seconds * 1_000);
+  } catch {}
 }

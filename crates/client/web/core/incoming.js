@@ -23,14 +23,12 @@ const isLike = (example, value) =>
     ? value.every(({ client_id: id }) => typeof id === 'string')
     : typeof value === typeof example;
 
-/** Returns the message, or null if the text breaks the protocol. */
+/** Returns the message, or undefined if the text breaks the protocol. */
 export function parse(text) {
   try {
     const message = JSON.parse(text);
     const required = Object.entries(REQUIRED[message.type] ?? {});
     const isWhole = required.every(([field, example]) => isLike(example, message[field]));
-    return typeof message.type === 'string' && isWhole ? message : null;
-  } catch {
-    return null;
-  }
+    if (typeof message.type === 'string' && isWhole) return message;
+  } catch {}
 }

@@ -42,11 +42,11 @@ export class Requests {
   }
 
   /** Restores the requests of an earlier page. */
-  restore(now, { next_id: nextId, unanswered, queued }) {
+  restore(now, saved) {
     const expires = now + this.#timeoutMs;
-    this.#nextId = nextId;
-    this.#sent = unanswered.map(({ id, request }) => makeEntry(request, { id, expires, sent: true }));
-    this.#queued = queued.map((request) => makeEntry(request, { expires }));
+    this.#nextId = saved.next_id;
+    this.#sent = saved.unanswered.map(({ id, request }) => makeEntry(request, { id, expires, sent: true }));
+    this.#queued = saved.queued.map((request) => makeEntry(request, { expires }));
   }
 
   /**
