@@ -43,7 +43,7 @@ function addressOf(url) {
     const [, origin, rest] = /** @type {any} */ (/^(wss?:\/\/[^/?#]+)\/?([^#]*)/.exec(href));
     return `${origin}/${rest.replace(/^(?=\?|$)/, 'v1/connect')}`;
   } catch {
-    refuse('url', url, 'a ws, wss, http or https URL');
+    refuse('url', url, 'a ws(s) or http(s) URL');
   }
 }
 

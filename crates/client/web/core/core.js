@@ -364,7 +364,7 @@ export class Core {
 
   /** Ends a room whose last join is over. If the mesh still executes it, the client leaves. */
   #gaveUp({ type, room }, reason) {
-    const isWanted = this.#requests.wants(room) || this.#rooms.lacksSeat(room);
+    const isWanted = this.#requests.wants(room) || this.#rooms.rejoins(room);
     if (type !== 'join' || isWanted) return;
     if (this.room(room)?.state === 'joining') this.#out(room, reason);
   }
@@ -460,7 +460,7 @@ export class Core {
     if (!answered) return;
     const { ticket, type, room, text, isOwn } = answered;
     if (type === 'join') {
-      const isWanted = isOwn ? this.#rooms.lacksSeat(room) : this.#followed(room);
+      const isWanted = isOwn ? this.#rooms.rejoins(room) : this.#followed(room);
       if (isWanted) this.#rooms.enter(JSON.parse(text));
       else if (!this.room(room) && !this.#requests.rooms('leave').includes(room)) {
         this.#requests.pushOwn({ type: 'leave', room });
@@ -482,7 +482,7 @@ export class Core {
     if (!isOwn) {
       this.#settle(ticket, { refused: code, message, retry_after_ms: wait });
       this.#gaveUp(answered, code);
-    } else if (this.#rooms.lacksSeat(room)) {
+    } else if (this.#rooms.rejoins(room)) {
       if (typeof wait === 'number') this.#rooms.retry(now, room, wait);
       else {
         this.#rooms.leave(room);

@@ -59,9 +59,7 @@ export class Requests {
     const ticket = this.#lastTicket + 1;
     const entry = makeEntry(request, { ticket, expires: now + this.#timeoutMs });
     const size = entry.bytes + `,"id":${this.#nextId + this.#queued.length}`.length;
-    if (size > maxBytes) {
-      throw new MeshError('too_large', { message: `${size} of at most ${maxBytes} bytes` });
-    }
+    if (size > maxBytes) throw new MeshError('too_large', { message: `over ${maxBytes} bytes` });
     const isFull = this.#queued.length >= this.#queue || sizeOf([...this.#queued, entry]) > this.#queueBytes;
     const isNext = this.#queued.length === 0 && this.#mayMoreBeSent();
     if (isFull && !isNext) throw new MeshError('queue_full');
