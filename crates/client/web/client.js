@@ -300,10 +300,9 @@ export class Client extends Emitter {
   }
 
   #act(effect) {
-    if (effect === 'drop') this.#leaveSocket();
+    if (effect === 'drop' || effect.close) this.#leaveSocket(effect.close);
     else if (effect === 'ask_token') this.#fetchToken();
     else if (effect.open) this.#open(effect.open);
-    else if (effect.close) this.#leaveSocket(effect.close);
     else if (effect.write) this.#write(effect.write);
     else if (effect.saved) this.#save(effect.saved);
     else if (effect.event) this.#report(effect.event);
@@ -480,10 +479,8 @@ export class Client extends Emitter {
 
   #schedule() {
     clearTimeout(this.#timer);
-    const { deadline } = this.#core;
-    if (deadline === Infinity) return;
-    const wait = Math.min(MAX_TIMER, Math.max(0, deadline - now()));
-    this.#timer = setTimeout(() => this.#input('tick'), wait);
+    const wait = Math.max(0, this.#core.deadline - now());
+    if (wait < Infinity) this.#timer = setTimeout(() => this.#input('tick'), Math.min(wait, MAX_TIMER));
   }
 }
 

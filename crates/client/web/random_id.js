@@ -2,5 +2,5 @@
 export function randomId() {
   const numbers = new Uint32Array(4).map(() => Math.random() * 2 ** 32);
   globalThis.crypto?.getRandomValues(numbers);
-  return Array.from(numbers, (number) => number.toString(36)).join('');
+  return numbers.reduce((id, number) => id + number.toString(36), '');
 }

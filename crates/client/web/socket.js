@@ -63,8 +63,6 @@ export function leaveSocket(socket, code = SOCKET_LEFT) {
 
 /** The listener of `error` stays: without one the class of `ws` ends the process. */
 function detach(socket) {
-  socket.onopen = null;
-  socket.onmessage = null;
-  socket.onclose = null;
+  socket.onopen = socket.onmessage = socket.onclose = null;
   socket.onerror = () => {};
 }

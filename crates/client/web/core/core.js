@@ -258,7 +258,6 @@ export class Core {
     const phase = this.#phase;
     if (this.#isIdle) return;
     const wasWelcome = phase.is === 'connected';
-    for (const members of this.#membersByRoom.values()) members.lost();
     if (wasWelcome && now - phase.connection.since >= STABLE_AFTER) this.#retries = new RetryState();
     const ends = isTokenRejected(why) ? !this.#tokens.reject(wasWelcome) : isFinal(why);
     if (ends) return this.#end(why);
@@ -305,7 +304,6 @@ export class Core {
 
   #dropAndSave() {
     if (this.#hasSocket) this.#emit('drop');
-    for (const members of this.#membersByRoom.values()) members.lost();
     return {
       client_id: this.#clientId,
       resume: this.#resume,
@@ -386,7 +384,8 @@ export class Core {
     if (!this.#hasSocket) return;
     if (connection) connection.answerBy = Infinity;
     const message = parse(text);
-    if (!message || !this.#handle(now, connection, message)) this.#giveUp(now, random, 'protocol_error');
+    const isRight = message && this.#handle(now, connection, message);
+    if (!isRight) this.#giveUp(now, random, 'protocol_error');
     this.#flush(now);
   }
 
@@ -434,6 +433,7 @@ export class Core {
   #welcome(now, welcome) {
     this.#phase = { is: 'connected', connection: new Connection(now) };
     this.#attempts = 0;
+    for (const members of this.#membersByRoom.values()) members.lost();
     this.#resume = welcome.resume;
     this.#maxMessageBytes = welcome.max_message_bytes;
     this.#pacer.start(now, welcome.rate);

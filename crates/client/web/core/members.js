@@ -34,8 +34,7 @@ export class Members {
 
   /** The other members, oldest first: the same frozen array until a change. */
   get list() {
-    this.#list ??= Object.freeze([...this.#memberById.values()]);
-    return this.#list;
+    return (this.#list ??= Object.freeze([...this.#memberById.values()]));
   }
 
   member(id) {
