@@ -112,7 +112,7 @@ function removeOldClaims() {
 
 /** Removes the claim of a session. Returns `true` if this page may use the session. */
 function takeClaim({ claim }) {
-  if (claim === undefined) return true;
+  if (!claim) return true;
   const time = localStorage.getItem(claim);
   localStorage.removeItem(claim);
   return time !== null;

@@ -440,7 +440,7 @@ export class Core {
     this.#refreshIce(now, welcome);
     this.#emit({ state: 'connected', resumed: welcome.resumed, welcome });
     if (welcome.resumed) this.#requests.resume();
-    else this.#requests.startAgain(this.#rooms.startAgain());
+    else this.#requests.restart(this.#rooms.restart());
     return true;
   }
 

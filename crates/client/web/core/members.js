@@ -51,7 +51,12 @@ export class Members {
   becomes(state, reason) {
     this.state = state;
     if (state !== 'waiting') this.queuePlace = null;
-    if (state !== 'member') this.#clear();
+    if (state !== 'member') {
+      this.#memberById = new Map();
+      this.#listed = null;
+      this.#list = null;
+      this.lost();
+    }
     this.#effects.push({ room_state: state, room: this.#room, reason });
   }
 
@@ -143,12 +148,5 @@ export class Members {
     if (String([...listed.keys()]) === order) return;
     this.#list = null;
     this.becomes('member');
-  }
-
-  #clear() {
-    this.#memberById = new Map();
-    this.#listed = null;
-    this.#list = null;
-    this.lost();
   }
 }

@@ -119,7 +119,7 @@ export class Requests {
    * Prepares a new session, whose numbers start at 1. Rejoins come first, then requests without an
    * answer, except expired ones.
    */
-  startAgain(joins) {
+  restart(joins) {
     const kept = this.clear().filter(({ expires }) => expires < Infinity);
     this.#queued = [...joins.map((join) => makeEntry(join, { isOwn: true })), ...kept];
   }

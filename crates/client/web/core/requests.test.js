@@ -35,14 +35,14 @@ test('expired request counts as sent after its session was lost', () => {
   requests.push(0, SIGNAL, MAX_BYTES);
   next(requests);
   requests.push(0, SIGNAL, MAX_BYTES);
-  requests.startAgain([]);
+  requests.restart([]);
   const expired = requests.expire(10).map(({ ticket, sent }) => ({ ticket, sent }));
   assert.deepEqual(expired, [{ ticket: 1, sent: true }, { ticket: 2, sent: false }]);
 });
 
 test('rejoin is sent once after several lost sessions', () => {
   const requests = make();
-  requests.startAgain([JOIN]);
-  requests.startAgain([JOIN]);
+  requests.restart([JOIN]);
+  requests.restart([JOIN]);
   assert.deepEqual([next(requests), next(requests)], ['{"type":"join","id":1,"room":"den"}', null]);
 });

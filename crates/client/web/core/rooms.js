@@ -43,7 +43,7 @@ export class Rooms {
   }
 
   /** Starts a new session, without seats. Returns the requests that join the rooms again. */
-  startAgain() {
+  restart() {
     this.#rejoinAtByRoom = new Map([...this.#joinByRoom.keys()].map((room) => [room, Infinity]));
     return [...this.#joinByRoom.values()];
   }
