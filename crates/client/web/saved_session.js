@@ -122,11 +122,11 @@ const isText = (value) => typeof value === 'string';
 const isRequest = ({ type }) => isText(type);
 
 /** Returns `true` if a session has all its fields, and is of the client. It may throw if not. */
-const isWhole = ({ client_id: owner, resume, next_id: nextId, unanswered, queued, rooms, names }, clientId) =>
-  owner === clientId &&
-  isText(resume ?? '') &&
-  Number.isFinite(nextId) &&
-  unanswered.every(({ id, request }) => Number.isFinite(id) && isRequest(request)) &&
-  queued.every(isRequest) &&
-  rooms.every(({ room }) => isName(room)) &&
-  names.every(isText);
+const isWhole = (session, clientId) =>
+  session.client_id === clientId &&
+  isText(session.resume ?? '') &&
+  Number.isFinite(session.next_id) &&
+  session.unanswered.every(({ id, request }) => Number.isFinite(id) && isRequest(request)) &&
+  session.queued.every(isRequest) &&
+  session.rooms.every(({ room }) => isName(room)) &&
+  session.names.every(isText);

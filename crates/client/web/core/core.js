@@ -109,7 +109,7 @@ export class Core {
 
   /** Whether a socket is open or opens. */
   get #hasSocket() {
-    return ['connecting', 'connected'].includes(this.#phase.is);
+    return this.#phase.connection || this.#phase.is === 'connecting';
   }
 
   /** Whether there is no attempt and no connection. */
@@ -278,10 +278,8 @@ export class Core {
    * @param {import('./ending.js').Ending} [why] absent: the application wants it
    */
   close(_now, _random, why) {
-    const { is } = this.#phase;
-    if (is === 'closed') return;
-    if (is === 'connected') this.#emit({ close: GOODBYE });
-    if (is === 'connecting') this.#emit('drop');
+    if (this.#phase.is === 'closed') return;
+    if (this.#hasSocket) this.#emit(this.#phase.connection ? { close: GOODBYE } : 'drop');
     this.#end(why);
   }
 
@@ -436,7 +434,7 @@ export class Core {
     for (const members of this.#membersByRoom.values()) members.lost();
     this.#resume = welcome.resume;
     this.#maxMessageBytes = welcome.max_message_bytes;
-    this.#pacer.start(now, welcome.rate);
+    this.#pacer.start(now, welcome.rate ?? {});
     this.#refreshIce(now, welcome);
     this.#emit({ state: 'connected', resumed: welcome.resumed, welcome });
     if (welcome.resumed) this.#requests.resume();

@@ -16,14 +16,13 @@ export class Pacer {
    * Starts with the server's limits and their present levels.
    *
    * @param {number} now
-   * @param {Record<string, number>} [rate]
+   * @param {Record<string, number>} rate
    */
-  start(now, rate = {}) {
+  start(now, rate) {
     this.#buckets = [
       makeBucket(now, rate.messages, rate.burst, rate.now),
       makeBucket(now, rate.bytes, rate.byte_burst, rate.bytes_now),
     ];
-    this.freeAt = Infinity;
   }
 
   /** Returns `true` if a text of this size may be sent now, and counts it. */
@@ -53,6 +52,7 @@ const NO_LIMIT = { gain: 1, capacity: Infinity, fullAt: 0 };
  */
 function makeBucket(now, rate = 0, burst = 0, level = burst) {
   if (!(rate > 0 && burst > 0)) return NO_LIMIT;
+  // Nine tenths of each limit, in units.
   const gain = rate * TENTHS;
   return { gain, capacity: burst * TENTHS * 1_000, fullAt: now * gain + (burst - level) * TENTHS * 1_000 };
 }

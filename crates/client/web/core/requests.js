@@ -120,7 +120,7 @@ export class Requests {
    * answer, except expired ones.
    */
   restart(joins) {
-    const kept = this.clear().filter(({ expires }) => expires < Infinity);
+    const kept = this.clear().filter((entry) => entry.expires < Infinity);
     this.#queued = [...joins.map((join) => makeEntry(join, { isOwn: true })), ...kept];
   }
 
@@ -133,12 +133,12 @@ export class Requests {
 
   /** When the next request expires; Infinity for never. All are sorted by time. */
   get deadline() {
-    return this.#all().find(({ expires }) => expires < Infinity)?.expires ?? Infinity;
+    return this.#all().find((entry) => entry.expires < Infinity)?.expires ?? Infinity;
   }
 
   /** Expires requests, and returns them. */
   expire(now) {
-    return this.#remove(({ expires }) => expires <= now);
+    return this.#remove((entry) => entry.expires <= now);
   }
 
   /** Cancels a request without an outcome. Returns it; undefined if there is none. */
