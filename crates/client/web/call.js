@@ -232,16 +232,16 @@ export class Call extends Emitter {
     }
     // A connected pair needs no further candidates.
     if (!description && !wanted && isConnected(member)) return;
-    const { peer, retryMs } = member;
+    const { peer, wait } = member;
     member.refused = peer.connection;
     if (member.timer !== undefined) return;
-    member.retryMs = Math.min(2 * retryMs, LAST_RETRY);
+    member.wait = Math.min(2 * wait, LAST_RETRY);
     member.timer = setTimeout(() => {
       member.timer = undefined;
       if (member.refused !== peer.connection) return;
       if (isConnected(member)) peer.repeat();
       else peer.startOver();
-    }, error.retryAfterMs ?? retryMs);
+    }, error.retryAfterMs ?? wait);
   }
 
   #receive(from, message) {
@@ -305,7 +305,7 @@ export class Call extends Emitter {
 /** A member without a connection. */
 const ALONE = { peer: null, channel: null, timer: undefined };
 /** What is known of refused signals: nothing. */
-const FRESH = { isRefused: false, isGone: false, reported: undefined, retryMs: FIRST_RETRY };
+const FRESH = { isRefused: false, isGone: false, reported: undefined, wait: FIRST_RETRY };
 
 function disconnect(member) {
   clearTimeout(member.timer);

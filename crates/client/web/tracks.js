@@ -22,9 +22,8 @@ export class SentTracks {
   /** Adds transceivers until there are as many as the other side wants. */
   grow(wanted) {
     for (const kind of KINDS) {
-      for (let has = this.#ofKind(kind).length; has < Math.min(wanted[kind], MAX_WANTED); has += 1) {
-        this.#connection.addTransceiver(kind, { direction: 'recvonly' });
-      }
+      const count = Math.min(wanted[kind], MAX_WANTED);
+      while (this.#ofKind(kind).length < count) this.#connection.addTransceiver(kind, { direction: 'recvonly' });
     }
   }
 
