@@ -22,7 +22,7 @@ const RULES = {
   connectTimeoutMs: [isTime, 'a number'],
   storage: [(storage) => storage === null || isFunction(storage.getItem), 'a Storage or null'],
   WebSocket: [isFunction, 'a class'],
-  logLevel: [(level) => LEVELS.includes(level), `one of ${LEVELS}`],
+  logLevel: [(level) => LEVELS.includes(level), `${LEVELS}`],
   logger: [(logger) => LEVELS.slice(0, 4).every((level) => isFunction(logger?.[level])), 'a console'],
 };
 

@@ -409,8 +409,7 @@ export class Core {
 
   /** Returns the room of a message; undefined if it precedes the answer to a `leave`. */
   #followed(room) {
-    const members = this.room(room);
-    if (members && !this.#requests.rooms('leave').includes(room)) return members;
+    if (this.room(room) && !this.#requests.rooms('leave').includes(room)) return this.room(room);
   }
 
   #left({ room, reason }) {

@@ -60,7 +60,7 @@ export class Requests {
     const entry = makeEntry(request, { ticket, expires: now + this.#timeoutMs });
     const size = entry.bytes + `,"id":${this.#nextId + this.#queued.length}`.length;
     if (size > maxBytes) throw new MeshError('too_large', { message: `over ${maxBytes} bytes` });
-    const isFull = this.#queued.length >= this.#queue || sizeOf([...this.#queued, entry]) > this.#queueBytes;
+    const isFull = this.#queued.length >= this.#queue || sizeOf(this.#queued) + entry.bytes + MAX_HEAD > this.#queueBytes;
     const isNext = this.#queued.length === 0 && this.#mayMoreBeSent();
     if (isFull && !isNext) throw new MeshError('queue_full');
     this.#lastTicket = ticket;
@@ -80,7 +80,7 @@ export class Requests {
 
   /** Returns `true` if a pending join of the room is neither expired nor cancelled. */
   wants(room) {
-    return this.#of('join').some((entry) => entry.room === room && (entry.isOwn || entry.expires < Infinity));
+    return this.#of('join').some((entry) => entry.room === room && (entry.isOwn || isTimed(entry)));
   }
 
   /** Number of requests that were not sent, and of sent ones without an answer. */
@@ -120,7 +120,7 @@ export class Requests {
    * answer, except expired ones.
    */
   restart(joins) {
-    const kept = this.clear().filter((entry) => entry.expires < Infinity);
+    const kept = this.clear().filter(isTimed);
     this.#queued = [...joins.map((join) => makeEntry(join, { isOwn: true })), ...kept];
   }
 
@@ -133,7 +133,7 @@ export class Requests {
 
   /** When the next request expires; Infinity for never. All are sorted by time. */
   get deadline() {
-    return this.#all().find((entry) => entry.expires < Infinity)?.expires ?? Infinity;
+    return (this.#sent.find(isTimed) ?? this.#queued.find(isTimed))?.expires ?? Infinity;
   }
 
   /** Expires requests, and returns them. */
@@ -170,7 +170,7 @@ export class Requests {
     return {
       next_id: this.#nextId,
       unanswered: this.#sent.map((entry) => ({ id: entry.id, request: request(entry) })),
-      queued: this.#queued.filter(({ isOwn }) => !isOwn).map(request),
+      queued: this.#queued.filter((entry) => !entry.isOwn).map(request),
     };
   }
 
@@ -186,6 +186,9 @@ export class Requests {
     return this.#sent.length < MAX_UNANSWERED && sizeOf(this.#sent) < MAX_UNANSWERED_BYTES;
   }
 }
+
+/** Neither an own request, nor expired or cancelled. */
+const isTimed = (entry) => entry.expires < Infinity;
 
 const sizeOf = (entries) => entries.reduce((total, { bytes }) => total + MAX_HEAD + bytes, 0);
 
