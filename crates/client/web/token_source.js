@@ -17,7 +17,8 @@ export async function fetchToken(source) {
   const token = result?.token ?? result;
   if (typeof token !== 'string') refuse('token', token, 'a JWT, {token, validMs} or null');
   const validMs = result.validMs ?? validMsOf(token);
-  if (!Number.isFinite(validMs ?? 1) || validMs <= 0) refuse('validMs', validMs, 'a positive number');
+  const isRight = validMs === undefined || (typeof validMs === 'number' && validMs > 0);
+  if (!isRight) refuse('validMs', validMs, 'a positive number');
   return { token, valid_ms: validMs };
 }
 
