@@ -110,9 +110,10 @@ fn silent_client_is_closed_after_two_seconds() {
 #[test]
 fn later_refusal_is_a_close_code() {
     let rejected = ToEdge::Rejected { slot: 0, status: 409, code: "", message: "", retry_after_ms: None };
-    let (mut edge, client) = asked();
+    let (mut edge, client) = asked_in(Edge::with(|_| {}), Some(client_of(Dialect::PeerJs)));
     edge.hear(edge.link, &[rejected]);
     assert_eq!((edge.closed(), edge.core.is_empty()), (Some(CloseCode::ID_IN_USE), true));
+    assert_eq!(edge.core.dialect_counts(Dialect::PeerJs).claims, [0, 0, 1]);
     let refusal = Refusal { status: 503, code: String::new(), message: String::new(), retry_after_ms: None };
     let (mut other, lost) = asked();
     other.core.link_down(other.link);
