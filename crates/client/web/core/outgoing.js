@@ -12,8 +12,8 @@ export function assertName(name) {
   if (!isName(name)) throw new MeshError('bad_name', { message: `not ${NAME}` });
 }
 
-/** Returns the size of a text in UTF-8. @param {string} text without lone surrogates */
-export const bytesOf = (text) => encodeURI(text).replace(/%../g, '.').length;
+/** Returns the size of a text in UTF-8. @param {string} text */
+export const bytesOf = (text) => new TextEncoder().encode(text).length;
 
 /**
  * Throws a TypeError if `data` has no JSON form, like NaN. JSON.stringify throws for cycles.
