@@ -14,10 +14,10 @@ async fn page_renews_its_token_or_reconnects() {
     let signer = Signer::es256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
     let page = browser.open("page", &format!("http://{}/signaling-mesh.mjs", mesh.address())).await;
-    // The first of each expires during the test.
+    // The first of each expires during the test, on a slow machine not before the page is there.
     let tokens = |client: &str| {
         let token = |seconds: i64| signer.token(&claims_with(client, &json!({ "exp": now() + seconds })));
-        json!([token(4), token(60), token(60)])
+        json!([token(8), token(60), token(60)])
     };
     let options = json!({ "address": mesh.address(), "careful": tokens("careful"), "careless": tokens("careless") });
     page.evaluate(&format!("({CONNECT})({options})")).await;
