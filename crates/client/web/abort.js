@@ -10,18 +10,22 @@ import { listen } from './listen.js';
  * @returns {Promise<any>}
  */
 export function abortable(signal, aborted, start) {
-  let remove;
-  const result = new Promise((resolve, reject) => {
+  return new Promise((resolve, reject) => {
+    const end = (settle) => (value) => {
+      remove();
+      settle(value);
+    };
     const abort = () => {
       const error = new MeshError('aborted');
-      reject(error);
+      end(reject)(error);
       error.wasSent = aborted() || false;
     };
-    remove = listen(signal, 'abort', abort);
-    if (signal?.aborted) abort();
-    else start(resolve, reject);
+    const remove = listen(signal, 'abort', abort);
+    if (signal?.aborted) return abort();
+    try {
+      start(end(resolve), end(reject));
+    } catch (error) {
+      end(reject)(error);
+    }
   });
-  // Not by `finally`, whose promise settles later.
-  result.then(remove, remove);
-  return result;
 }

@@ -54,7 +54,7 @@ export class Call extends Emitter {
     super();
     if (!(room instanceof Room)) refuse('room', room, 'a room of a client');
     if (!(options.RTCPeerConnection ?? globalThis.RTCPeerConnection)) {
-      refuse('RTCPeerConnection', undefined, 'a class');
+      refuse('RTCPeerConnection', undefined, 'a class: the platform has none');
     }
     this.#room = room;
     this.#options = options;

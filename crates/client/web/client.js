@@ -128,7 +128,7 @@ export class Client extends Emitter {
    * @throws {TypeError} if the platform has no WebSocket and the options have none
    */
   connect({ signal } = {}) {
-    if (!this.#WebSocket) refuse('WebSocket', undefined, 'a class');
+    if (!this.#WebSocket) refuse('WebSocket', undefined, 'a class: the platform has none');
     const connected = abortable(signal, () => void this.close(), (resolve, reject) => {
       const settle = (error) => {
         this.#connecting.delete(settle);

@@ -252,6 +252,17 @@ test('connect in a listener of the end is a new attempt', async (context) => {
   client.close();
 });
 
+test('abort in a listener of the connection is too late', async (context) => {
+  const client = connecting(context);
+  const abort = new AbortController();
+  client.on('connected', () => abort.abort());
+  const connected = client.connect({ signal: abort.signal });
+  welcome({ resume: 'r1' });
+  await connected;
+  assert.equal(client.state, 'connected');
+  client.close();
+});
+
 test('aborted request is not sent or has no outcome', async (context) => {
   const client = connecting(context);
   const [early, late] = [new AbortController(), new AbortController()];

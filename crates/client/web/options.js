@@ -5,8 +5,8 @@ import { isName, NAME } from './core/outgoing.js';
 
 const LEVELS = ['debug', 'info', 'warn', 'error', 'none'];
 
-const isTime = (value) => Number.isFinite(value) && value >= 0;
 const isFunction = (value) => typeof value === 'function';
+const isTime = (value) => Number.isFinite(value) && value >= 0;
 
 /**
  * Whether a value that is given is right, and what it has to be.
@@ -20,7 +20,7 @@ const RULES = {
   queueBytes: [isTime, 'a number >= 0'],
   timeoutMs: [isTime, 'a number >= 0'],
   connectTimeoutMs: [isTime, 'a number >= 0'],
-  storage: [(storage) => storage === null || isFunction(storage.getItem), 'a Storage or null'],
+  storage: [(storage) => storage === null || ['getItem', 'setItem', 'removeItem'].every((method) => isFunction(storage[method])), 'a Storage or null'],
   WebSocket: [isFunction, 'a class'],
   logLevel: [(level) => LEVELS.includes(level), `${LEVELS}`],
   logger: [(logger) => LEVELS.slice(0, 4).every((level) => isFunction(logger?.[level])), 'a console'],
@@ -48,9 +48,9 @@ function addressOf(url) {
 }
 
 /** Checks all options but the addresses. @param {Record<string, any>} options */
-export function checkOptions(options = {}) {
+export function checkOptions(options) {
   for (const [option, [isRight, expected]] of Object.entries(RULES)) {
-    const value = options[option];
+    const value = options?.[option];
     const isAbsent = value === undefined && option !== 'clientId';
     if (!isAbsent && !isRight(value)) refuse(option, value, expected);
   }

@@ -1,6 +1,6 @@
 /** Returns a random client id or room name: at most 28 characters, also on pages without HTTPS. */
 export function randomId() {
   const numbers = new Uint32Array(4).map(() => Math.random() * 4e9);
-  globalThis.crypto?.getRandomValues(numbers);
+  globalThis.crypto?.getRandomValues?.(numbers);
   return numbers.reduce((id, number) => id + number.toString(36), '');
 }

@@ -15,7 +15,7 @@ export async function fetchToken(source) {
   const result = await source();
   if (result === null) return null;
   const token = result?.token ?? result;
-  if (typeof token !== 'string') refuse('token', token, 'a JWT, {token, validMs} or null');
+  if (typeof token !== 'string') refuse('token', typeof token, 'a JWT, {token, validMs} or null');
   const validMs = result.validMs ?? validMsOf(token);
   const isRight = validMs === undefined || (typeof validMs === 'number' && validMs > 0);
   if (!isRight) refuse('validMs', validMs, 'a positive number');

@@ -393,8 +393,8 @@ export class Core {
     if (type === 'goodbye') this.#hint = message.retry_after_ms ?? null;
     if (type === 'welcome') return !connection && this.#welcome(now, message);
     if (!connection) return !needsWelcome(message);
-    const members = this.#followed(message.room);
     if (type === 'signal' || type === 'broadcast') return this.#receive(now, connection, message);
+    const members = this.#followed(message.room);
     if (type === 'ack') this.#acknowledged(message);
     if (type === 'error') this.#failed(now, message);
     if (type === 'joined') members?.joined(now, message);

@@ -46,7 +46,7 @@ const TEXT_BY_CODE = {
   forbidden: 'the token forbids the room',
   left: 'the client left the room',
   not_in_room: 'join the room first',
-  queue_full: 'await earlier requests',
+  queue_full: 'queue full: await earlier requests',
   room_full: 'the room is full',
   too_many_rooms: 'at most 256 rooms',
 };

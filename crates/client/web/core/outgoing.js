@@ -9,11 +9,15 @@ export const isName = (name) => typeof name === 'string' && NAME.test(name);
 
 /** Throws a MeshError for an invalid room name or client id. */
 export function assertName(name) {
-  if (!isName(name)) throw new MeshError('bad_name', { message: `not ${NAME}` });
+  if (!isName(name)) throw new MeshError('bad_name', { message: `name "${String(name)}": not ${NAME}` });
 }
 
-/** Returns the size of a text in UTF-8. @param {string} text */
-export const bytesOf = (text) => new TextEncoder().encode(text).length;
+/**
+ * Returns the size of a text in UTF-8. Some platforms have no TextEncoder.
+ *
+ * @param {string} text without lone surrogates
+ */
+export const bytesOf = (text) => encodeURI(text).replace(/%../g, '.').length;
 
 /**
  * Throws a TypeError if `data` has no JSON form, like NaN. JSON.stringify throws for cycles.

@@ -59,7 +59,7 @@ export class Requests {
     const ticket = this.#lastTicket + 1;
     const entry = makeEntry(request, { ticket, expires: now + this.#timeoutMs });
     const size = entry.bytes + `,"id":${this.#nextId + this.#queued.length}`.length;
-    if (size > maxBytes) throw new MeshError('too_large', { message: `over ${maxBytes} bytes` });
+    if (size > maxBytes) throw new MeshError('too_large', { message: `${size} bytes, over ${maxBytes}` });
     const isFull = this.#queued.length >= this.#queue || sizeOf(this.#queued) + entry.bytes + MAX_HEAD > this.#queueBytes;
     const isNext = this.#queued.length === 0 && this.#mayMoreBeSent();
     if (isFull && !isNext) throw new MeshError('queue_full');
