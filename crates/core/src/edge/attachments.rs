@@ -111,6 +111,7 @@ impl EdgeCore {
             grant: session.token.as_ref().map(|token| &*token.grant),
             state: session.state.as_deref(),
             cause: session.phase.closed(),
+            // The node's answer would charge an open socket once more.
             debts: session
                 .phase
                 .closed()

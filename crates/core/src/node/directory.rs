@@ -138,15 +138,14 @@ impl Directory {
     }
 
     /// Stores a session that lingers from now on. Ends the oldest one of its subject if that has
-    /// too many.
-    pub(super) fn start_lingering(&mut self, client: ClientId, it: Lingering) {
+    /// too many. Returns the number of ended sessions.
+    pub(super) fn start_lingering(&mut self, client: ClientId, it: Lingering) -> u64 {
         let (subject, session) = (it.subject.clone(), it.attachment.session);
         self.lingering.insert(client.clone(), it);
-        let Some(subject) = subject else { return };
+        let Some(subject) = subject else { return 0 };
         let lingers = is_lingering(&self.lingering);
-        if let Some(oldest) = self.lingering_subjects.add(subject, (client, session), lingers) {
-            self.lingering.remove(&oldest);
-        }
+        let oldest = self.lingering_subjects.add(subject, (client, session), lingers);
+        u64::from(oldest.is_some_and(|oldest| self.lingering.remove(&oldest).is_some()))
     }
 
     /// Returns a session of a client if it lingers.

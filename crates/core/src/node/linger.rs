@@ -79,7 +79,7 @@ impl NodeCore {
             return;
         }
         let (client, lingering) = (session.client_id.clone(), Lingering::of(session, until));
-        self.directory.start_lingering(client.clone(), lingering);
+        self.counts.lingering_refused += self.directory.start_lingering(client.clone(), lingering);
         self.send_home(now, &client);
     }
 
@@ -106,7 +106,8 @@ impl NodeCore {
             return;
         }
         let until = arrived.until.min(now + self.settings.resume);
-        self.directory.start_lingering(client.clone(), Lingering { until, ..arrived });
+        let lingering = Lingering { until, ..arrived };
+        self.counts.lingering_refused += self.directory.start_lingering(client.clone(), lingering);
         if !self.attach_pending_resume(now, client) {
             self.send_home(now, client);
         }

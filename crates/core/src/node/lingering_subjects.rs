@@ -9,7 +9,7 @@ use signaling_wire::SessionId;
 use crate::edge::KickName;
 
 /// Maximum lingering sessions of a subject: those of 16 sockets at each of four lost edges.
-pub(super) const MAX_OF_SUBJECT: usize = 64;
+const MAX_OF_SUBJECT: usize = 64;
 
 /// Lingering sessions of each subject, and ended ones among them, in the order of their last
 /// sockets' ends.

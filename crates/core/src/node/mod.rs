@@ -182,7 +182,8 @@ pub struct Counts {
     pub attached: u64,
     /// Sessions resumed on another socket.
     pub resumed: u64,
-    /// Sessions that lost their socket here and do not linger, by [`Rules::max_lingering`].
+    /// Sessions that lost their socket here and do not linger, by [`Rules::max_lingering`] or the
+    /// limit of their token's subject.
     pub lingering_refused: u64,
     /// Lingering sessions received from other nodes, whether stored or not.
     pub lingering_moved: u64,

@@ -19,7 +19,7 @@ metrics! {
         lingering: Gauge = "signaling_lingering_sessions", "Sessions without a socket that can be resumed";
         lingering_limit: Gauge = "signaling_lingering_sessions_limit", "Maximum lingering sessions of this node";
         lingering_refused: Counter = "signaling_lingering_sessions_refused_total",
-            "Sessions that cannot be resumed because the node has its maximum of lingering sessions";
+            "Sessions that cannot be resumed because too many linger at the node, or of one token subject";
         requests: Counter = "signaling_requests_total", "Requests of clients, including repeated and refused ones";
         refused: By<ErrorLabel> = "signaling_requests_refused_total",
             "Requests answered with an error, by its code (`PROTOCOL.md`)";
