@@ -43,7 +43,7 @@ pub use full_room::FullRoom;
 pub use http::{Answer, Head, admin, ask, ask_on, ask_to_the_end, connect, connect_from, ends, get, host, operator};
 pub use line_program::LineProgram;
 pub use load::{mesh_load, mesh_load_alone};
-pub use mesh::{TestMesh, admin_token, binaries, with_buttons};
+pub use mesh::{TestMesh, admin_token, bearer_of, binaries, with_buttons};
 pub use metrics::{becomes, metric, until};
 pub use mint::{Signer, claims, claims_with};
 pub use optional::{missing, program};

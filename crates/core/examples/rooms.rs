@@ -21,7 +21,7 @@ use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::Rules;
 use signaling_wire::lane::LENGTH_BYTES;
-use signaling_wire::{ExchangeNumber, Incarnation, SessionId};
+use signaling_wire::{ExchangeNumber, Incarnation, SessionId, resume};
 
 /// Simulated duration of one turn of the event loops.
 const TURN: Duration = Duration::from_millis(1);
@@ -111,7 +111,7 @@ impl Bench {
         let mut edge = EdgeCore::new(EdgeSettings::default());
         let mut node = |id: &String| {
             let epoch = (now, SystemTime::now());
-            let mut settings = Settings::new(NodeId::new(id)?, INCARNATION, b"0123456789abcdef", epoch);
+            let mut settings = Settings::new(NodeId::new(id)?, INCARNATION, resume::Key::new([1; 32]), epoch);
             settings.rooms.mesh = Some(Rules { claimed: true, ..Rules::default() });
             let mut core = NodeCore::new(settings);
             core.set_view(now, Arc::clone(&view));

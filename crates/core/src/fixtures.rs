@@ -5,7 +5,7 @@ use std::time::{Instant, UNIX_EPOCH};
 
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rooms::Rules;
-use signaling_wire::{Incarnation, SessionId};
+use signaling_wire::{Incarnation, SessionId, resume};
 
 use crate::edge::{ClientKey, ConnectRequest, EdgeCore, LinkKey, Newcomer};
 use crate::node::{NodeCore, Settings};
@@ -25,7 +25,7 @@ pub(crate) fn view(nodes: &[&str]) -> Arc<View> {
 pub(crate) fn mesh_node(id: &str, nodes: &[&str]) -> NodeCore {
     let now = Instant::now();
     let mut settings =
-        Settings::new(NodeId::new(id).unwrap(), Incarnation([0; 8]), b"0123456789abcdef", (now, UNIX_EPOCH));
+        Settings::new(NodeId::new(id).unwrap(), Incarnation([0; 8]), resume::Key::new([1; 32]), (now, UNIX_EPOCH));
     settings.rooms.mesh = Some(Rules { claimed: true, ..Rules::default() });
     let mut node = NodeCore::new(settings);
     node.set_view(now, view(nodes));

@@ -6,7 +6,7 @@ use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings};
 use signaling_protocol::NodeId;
 use signaling_wire::forward::{self, Item};
 use signaling_wire::lane::{BatchReader, Opening};
-use signaling_wire::{ExchangeNumber, Incarnation};
+use signaling_wire::{ExchangeNumber, Incarnation, resume};
 
 /// Parses any bytes as a batch, and passes them to a node as a batch and as the body of a lane. The
 /// node then sweeps 60 times, at intervals of 1 s. Invalid bytes do not fail.
@@ -45,6 +45,6 @@ pub fn batches(data: &[u8]) {
 pub(crate) fn settings(id: NodeId, now: Instant, rooms: RoomSettings) -> Settings {
     let epoch = (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
     let hold_limits = HoldLimits { bytes: 64 * 1024, bytes_per_recipient: 16 * 1024 };
-    let settings = Settings::new(id, Incarnation([7; 8]), b"a secret of the fuzzer's own", epoch);
+    let settings = Settings::new(id, Incarnation([7; 8]), resume::Key::new([1; 32]), epoch);
     Settings { rooms, hold_limits, ..settings }
 }

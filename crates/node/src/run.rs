@@ -99,10 +99,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         .fallback(not_found);
     tasks.spawn_local(calls.answer(Floor { node: node.clone(), direct: direct.clone(), status }));
     let keys = node.clone();
-    tasks.spawn_local(secrets.clone().follow(move |secrets| {
-        let accepted = secrets.iter().map(|secret| Arc::from(secret.as_bytes())).collect();
-        keys.set_mesh_secrets(accepted);
-    }));
+    tasks.spawn_local(secrets.clone().follow(move |accepted| keys.set_mesh_secrets(accepted)));
     let refusals = Rc::new(RefCell::default());
     let served = Internal { node: node.clone(), secrets: secrets.clone(), router, refusals };
     tasks.spawn_local(shell::serve(served, internal));
@@ -219,7 +216,7 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
             signal_scope: config.signal_scope,
             ..RoomSettings::default()
         },
-        mesh_secret: Arc::from(config.common.mesh_secrets.primary().as_bytes()),
+        resume_key: config.common.mesh_secrets.primary().resume_tokens().clone(),
         epoch: (Instant::now(), SystemTime::now()),
     })
 }

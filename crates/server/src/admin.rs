@@ -9,10 +9,10 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 
-use crate::auth::{authorized, require_mesh_secret};
+use crate::auth::{bearer_token, require_mesh_secret};
 use crate::http::{not_found, refusal};
 use crate::metrics::{InternalRefusal, METRICS};
-use crate::{Secret, Secrets};
+use crate::{AdminToken, Secrets};
 
 /// Path prefix of the routes for other servers of the mesh.
 pub const BETWEEN_SERVERS: &str = "/internal/v1/admin";
@@ -20,7 +20,7 @@ pub const BETWEEN_SERVERS: &str = "/internal/v1/admin";
 /// Serves routes for operators under `/admin`. Answers 401 to a request without the token as
 /// `Authorization: Bearer`, and to every request if there is no token. Then answers 404 for an
 /// unknown route, and 405 for another method.
-pub fn operator_router(routes: Router, token: Option<Secret>) -> Router {
+pub fn operator_router(routes: Router, token: Option<AdminToken>) -> Router {
     Router::new().nest("/admin", with_fallbacks(routes).layer(from_fn_with_state(token, require_token)))
 }
 
@@ -35,8 +35,9 @@ fn with_fallbacks(routes: Router) -> Router {
     routes.fallback(not_found).method_not_allowed_fallback(other_method)
 }
 
-async fn require_token(State(token): State<Option<Secret>>, request: Request, next: Next) -> Response {
-    if token.is_some_and(|token| authorized(request.headers(), &token)) {
+async fn require_token(State(token): State<Option<AdminToken>>, request: Request, next: Next) -> Response {
+    let sent = bearer_token(request.headers());
+    if token.zip(sent).is_some_and(|(token, sent)| token.matches(sent)) {
         return next.run(request).await;
     }
     METRICS.internal_refusals.of(InternalRefusal::AdminToken).inc();
@@ -63,7 +64,7 @@ mod tests {
     /// Returns the answer to a request with the token.
     async fn ask(token: Option<&str>, method: &str) -> Response {
         let routes = Router::new().route("/view", get(async || "a view"));
-        let router = operator_router(routes, token.map(|token| Secret::new(token).unwrap()));
+        let router = operator_router(routes, token.map(|token| AdminToken::new(token).unwrap()));
         let request = Request::builder().method(method).uri("/admin/view");
         let request = request.header(AUTHORIZATION, format!("Bearer {TOKEN}")).body(Body::empty()).unwrap();
         router.oneshot(request).await.unwrap()

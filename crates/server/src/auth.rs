@@ -11,22 +11,19 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tracing::warn;
 
+use crate::Secrets;
 use crate::http::refusal;
 use crate::metrics::{InternalRefusal, METRICS};
-use crate::{Secret, Secrets};
 
 const MAX_SOURCES: usize = 1_024;
 
-/// Returns `true` if the headers hold `Authorization: Bearer <secret>`. `false` without the header,
-/// or if it occurs twice. The time of the comparison depends on the length alone.
-#[must_use]
-pub fn authorized(headers: &HeaderMap, secret: &Secret) -> bool {
+/// Returns the token of `Authorization: Bearer <token>`. `None`: there is no such header, or the
+/// header occurs twice.
+pub fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
-    let (Some(value), None) = (values.next(), values.next()) else { return false };
-    match value.as_bytes().split_at_checked(7) {
-        Some((scheme, token)) => scheme.eq_ignore_ascii_case(b"Bearer ") && secret.matches(token),
-        None => false,
-    }
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let (scheme, token) = value.as_bytes().split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
 /// Middleware that answers 401 to a request without the mesh secret.
@@ -61,13 +58,21 @@ impl RefusalLog {
 mod tests {
     use std::net::Ipv4Addr;
 
+    use ::http::HeaderValue;
+
     use super::*;
 
     #[test]
-    fn secret_is_accepted_as_bearer_token() {
-        let secret = Secret::new("0123456789abcdef").unwrap();
-        for value in [secret.bearer(), "bearer 0123456789abcdef".parse().unwrap()] {
-            assert!(authorized(&HeaderMap::from_iter([(AUTHORIZATION, value)]), &secret));
+    fn bearer_token_is_read_from_the_only_header() {
+        let headers = |values: &[&'static str]| {
+            HeaderMap::from_iter(values.iter().map(|value| (AUTHORIZATION, HeaderValue::from_static(value))))
+        };
+        for value in ["Bearer a-token", "bearer a-token"] {
+            assert_eq!(bearer_token(&headers(&[value])), Some(&b"a-token"[..]), "{value}");
+        }
+        let twice = ["Bearer a-token"; 2];
+        for values in [&[][..], &["Basic a-token"], &["Bearer"], &["Bearer\ta-token"], &twice] {
+            assert_eq!(bearer_token(&headers(values)), None, "{values:?}");
         }
     }
 

@@ -13,11 +13,10 @@ use signaling_discovery::Source;
 use signaling_protocol::NodeId;
 use tracing_subscriber::EnvFilter;
 
-use crate::ReloadableFile;
 use crate::config_file::ConfigFileArgs;
 use crate::http::hosts::{Hosts, parse_host};
-use crate::secret::{HashSeed, Secret};
 use crate::secrets::Secrets;
+use crate::{AdminToken, HashSeed, ReloadableFile};
 
 /// Settings of both servers, as flags. A server flattens them into its own.
 #[derive(Debug, Clone, Args)]
@@ -119,7 +118,7 @@ pub struct Common {
     /// Seed of the rendezvous hash, 0 unless the mesh sets one.
     pub hash_seed: HashSeed,
     /// Bearer token of `/admin`; `None` if that refuses every request.
-    pub admin_token: Option<Secret>,
+    pub admin_token: Option<AdminToken>,
 }
 
 impl Deref for Common {
@@ -150,7 +149,7 @@ impl CommonArgs {
         let mesh_secrets = Secrets::read(&self.mesh_secret_file)?;
         let hash_seed = read_optional("--hash-seed-file", self.hash_seed_file.as_deref(), HashSeed::parse)?;
         let admin_token =
-            read_optional("--admin-token-file", self.admin_token_file.as_deref(), |content| Secret::new(content))?;
+            read_optional("--admin-token-file", self.admin_token_file.as_deref(), |content| AdminToken::new(content))?;
         let common = Common { mesh_secrets, hash_seed: hash_seed.unwrap_or_default(), admin_token, args: self };
         common.check_source("--discovery", &common.discovery)?;
         Ok(common)
@@ -197,6 +196,9 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::MeshSecret;
+
+    const SECRET: &str = "a-mesh-secret-of-ours-in-base64-of-32-bytes";
 
     #[derive(Debug, Parser)]
     struct Cli {
@@ -212,7 +214,7 @@ mod tests {
             std::fs::write(&path, content).unwrap();
             path.display().to_string()
         };
-        let secret = write("secret", "a-mesh-secret-of-ours\n");
+        let secret = write("secret", &format!("{SECRET}\n"));
         let seed = write("seed", "0x10\n");
         let token = write("token", "an-admin-token-of-mine");
         let required = ["server", "--id", "a", "--discovery", "file:x", "--mesh-secret-file", &secret];
@@ -220,9 +222,9 @@ mod tests {
         let cli = Cli::try_parse_from(required.iter().chain(&others)).unwrap();
         let common = cli.common.check().unwrap();
         assert_eq!((common.hash_seed.get(), common.reveal_nodes), (16, true));
-        assert!(common.mesh_secrets.primary().matches(b"a-mesh-secret-of-ours"));
+        assert_eq!(common.mesh_secrets.primary(), MeshSecret::new(SECRET).unwrap());
         assert!(common.admin_token.as_ref().unwrap().matches(b"an-admin-token-of-mine"));
         let printed = format!("{common:?}");
-        assert!(!printed.contains("secret-of") && !printed.contains("token-of"), "{printed}");
+        assert!(!printed.contains(SECRET) && !printed.contains("token-of"), "{printed}");
     }
 }

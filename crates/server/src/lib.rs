@@ -9,6 +9,7 @@
 //! drains it; a drained server stops.
 
 pub mod admin;
+pub mod admin_token;
 pub mod auth;
 pub mod clock;
 pub mod coalescer;
@@ -17,18 +18,20 @@ pub mod config_file;
 pub mod dashboard;
 mod file_watcher;
 pub mod flush_signal;
+pub mod hash_seed;
 pub mod health;
 pub mod http;
 pub mod listener;
 pub mod load_readiness;
 pub mod local_calls;
+pub mod mesh_secret;
 pub mod mesh_status;
 pub mod metrics;
 pub mod pause_detector;
 pub mod process;
 mod reloadable_file;
+mod root_key;
 pub mod runtime;
-pub mod secret;
 pub mod secrets;
 pub mod server_client;
 pub mod shutdown;
@@ -38,14 +41,16 @@ mod testing;
 pub mod trunk;
 mod turn_end;
 
+pub use admin_token::AdminToken;
 pub use clock::unix_time;
 pub use config::{Common, CommonArgs, ConfigError};
 pub use file_watcher::FileWatcher;
 pub use flush_signal::FlushSignal;
+pub use hash_seed::HashSeed;
 pub use health::Health;
 pub use listener::Listener;
+pub use mesh_secret::MeshSecret;
 pub use pause_detector::PauseDetector;
 pub use reloadable_file::ReloadableFile;
-pub use secret::Secret;
 pub use secrets::Secrets;
 pub use shutdown::Shutdown;

@@ -13,7 +13,7 @@ use tracing::info;
 
 use crate::config::ConfigError;
 use crate::metrics::{METRICS, Reload};
-use crate::{ReloadableFile, Secret, auth};
+use crate::{MeshSecret, ReloadableFile, auth};
 
 const FLAG: &str = "--mesh-secret-file";
 /// Maximum secrets in the file: an old one and a new one.
@@ -24,14 +24,14 @@ const MAX_SECRETS: usize = 2;
 #[derive(Debug, Clone)]
 pub struct Secrets {
     file: ReloadableFile,
-    current: watch::Sender<Arc<[Secret]>>,
+    current: watch::Sender<Arc<[MeshSecret]>>,
 }
 
 impl Secrets {
     /// Reads the secrets from the file of `--mesh-secret-file`, one per line.
     ///
     /// # Errors
-    /// If the file cannot be read, an entry is no valid [`Secret`], or there are none or over two.
+    /// If the file cannot be read, a line is no valid [`MeshSecret`], or there are none or over 2.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
         let file = ReloadableFile::open(FLAG, path)?;
         let secrets = file.parsed(parse)?;
@@ -39,24 +39,25 @@ impl Secrets {
     }
 
     /// Returns the first secret of the file, which this server sends to others and signs with.
-    pub fn primary(&self) -> Secret {
+    pub fn primary(&self) -> MeshSecret {
         self.current.borrow()[0].clone()
     }
 
     /// Returns the one or two accepted secrets, the primary one first.
-    pub fn accepted(&self) -> Arc<[Secret]> {
+    pub fn accepted(&self) -> Arc<[MeshSecret]> {
         self.current.borrow().clone()
     }
 
     /// Returns `true` if the bearer token is an accepted secret. Compares each in constant time.
     #[must_use]
     pub fn authorize(&self, headers: &HeaderMap) -> bool {
-        self.current.borrow().iter().fold(false, |authorized, secret| authorized | auth::authorized(headers, secret))
+        let Some(token) = auth::bearer_token(headers) else { return false };
+        self.current.borrow().iter().fold(false, |authorized, secret| authorized | secret.matches(token))
     }
 
     /// Passes the accepted secrets to `changed`, now and up to 1 s after each change of the file,
     /// when all clones have them. Unusable content is logged and counted only. Runs until dropped.
-    pub async fn follow(mut self, changed: impl Fn(&[Secret])) {
+    pub async fn follow(mut self, changed: impl Fn(&[MeshSecret])) {
         loop {
             let secrets = self.accepted();
             METRICS.mesh_secrets.publish(secrets.len() as u64);
@@ -67,7 +68,7 @@ impl Secrets {
                     None => METRICS.mesh_secret_loads.of(Reload::Unusable).inc(),
                 };
             };
-            let is_another = !secrets[0].matches(self.primary().as_bytes());
+            let is_another = secrets[0] != self.primary();
             info!(accepted = secrets.len(), is_another, "mesh secret replaced");
             self.current.send_replace(secrets);
             METRICS.mesh_secret_loads.of(Reload::Used).inc();
@@ -75,9 +76,10 @@ impl Secrets {
     }
 }
 
-fn parse(content: &[u8]) -> Result<Arc<[Secret]>, String> {
-    let lines = content.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let secrets: Arc<[Secret]> = lines.map(Secret::new).collect::<Result<_, _>>()?;
+fn parse(content: &[u8]) -> Result<Arc<[MeshSecret]>, String> {
+    let lines = (1..).zip(content.split(|byte| *byte == b'\n')).filter(|(_, line)| !line.trim_ascii().is_empty());
+    let in_line = |(number, line)| MeshSecret::new(line).map_err(|why| format!("line {number} {why}"));
+    let secrets: Arc<[MeshSecret]> = lines.map(in_line).collect::<Result<_, _>>()?;
     match secrets.len() {
         0 => Err("must have a secret".to_owned()),
         1..=MAX_SECRETS => Ok(secrets),
@@ -94,8 +96,8 @@ mod tests {
 
     use super::*;
 
-    const OLD: &str = "the-old-secret-of-ours";
-    const NEW: &str = "the-new-secret-of-ours";
+    const OLD: &str = "01d001d001d001d001d001d001d001d001d001d001d001d001d001d001d001d0";
+    const NEW: &str = "4e774e774e774e774e774e774e774e774e774e774e774e774e774e774e774e77";
 
     #[tokio::test(start_paused = true)]
     async fn secret_changes_in_three_steps_and_ignores_invalid_files() {
@@ -110,10 +112,10 @@ mod tests {
         tasks.spawn(following);
         assert_eq!(lengths.recv().await, Some(1), "it reports the present secrets");
         let shows = |text: &str| {
-            let bearer = Secret::new(text).unwrap().bearer();
+            let bearer = MeshSecret::new(text).unwrap().bearer();
             secrets.authorize(&HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
         };
-        assert_eq!((secrets.primary().as_bytes(), shows(OLD), shows(NEW)), (OLD.as_bytes(), true, false));
+        assert_eq!((secrets.primary(), shows(OLD), shows(NEW)), (MeshSecret::new(OLD).unwrap(), true, false));
 
         write(&[OLD, "short"]);
         assert!(timeout(Duration::from_secs(3), lengths.recv()).await.is_err());
@@ -124,7 +126,7 @@ mod tests {
             write(lines);
             assert_eq!(lengths.recv().await, Some(lines.len()));
             tokio::task::yield_now().await;
-            assert_eq!(secrets.primary().as_bytes(), shown.as_bytes(), "{lines:?}");
+            assert_eq!(secrets.primary(), MeshSecret::new(shown).unwrap(), "{lines:?}");
             assert_eq!((shows(OLD), shows(NEW)), (old, new), "{lines:?}");
         }
     }
@@ -133,8 +135,11 @@ mod tests {
     fn secret_file_holds_one_or_two_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
-        for (text, part) in [("\n \n", "must have a secret"), ("x", "at least 16"), (&[OLD; 3].join("\n"), "at most 2")]
-        {
+        for (text, part) in [
+            ("\n \n", "must have a secret"),
+            (&format!("{OLD}\n0a"), "line 2 must have at least 32"),
+            (&[OLD; 3].join("\n"), "at most 2"),
+        ] {
             std::fs::write(&path, text).unwrap();
             let message = Secrets::read(&path).unwrap_err().to_string();
             assert!(message.contains(FLAG) && message.contains(part), "{message}");

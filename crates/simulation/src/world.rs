@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use signaling_core::View;
 use signaling_core::{edge, node};
-use signaling_wire::{BatchNumber, Incarnation};
+use signaling_wire::{BatchNumber, Incarnation, resume};
 
 use crate::agenda::{Agenda, Micros, SECOND, micros};
 use crate::clients::{Client, Socket};
@@ -347,7 +347,7 @@ impl World {
     pub(crate) fn node_settings(&mut self, index: usize) -> node::Settings {
         let epoch = (self.agenda.base, std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
         let (id, incarnation) = (node_id(index), Incarnation(self.rng.bytes()));
-        let settings = node::Settings::new(id, incarnation, b"a secret of the simulation's own", epoch);
+        let settings = node::Settings::new(id, incarnation, resume::Key::new([1; 32]), epoch);
         let (rules, mut rooms) = (Arc::clone(&self.rules), self.rooms.settings());
         if let Some(mutant) = self.mutant {
             mutant.rooms(&mut rooms);

@@ -133,7 +133,7 @@ async fn check_reports_invalid_settings_by_exit_code() {
 /// Returns valid settings of a server by their keys.
 fn settings(folder: &TempDir, server: &str) -> [(&'static str, String); 5] {
     let secret = folder.path().join("secret");
-    std::fs::write(&secret, "a-mesh-secret-of-some-length\n").unwrap();
+    std::fs::write(&secret, "5e".repeat(32)).unwrap();
     [
         ("id", "server-0".into()),
         ("internal-listen", "127.0.0.1:0".into()),

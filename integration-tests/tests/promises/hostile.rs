@@ -91,7 +91,7 @@ async fn public_listener_refuses_internal_requests_with_secrets() {
     let mesh = TestMesh::with_balancer_flags(2, &[]).await;
     let state = mesh.state();
     let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
-    for bearer in [mesh.secret(), admin_token(&node.internal).unwrap()] {
+    for bearer in [mesh.bearer(), admin_token(&node.internal).unwrap()] {
         let asks =
             |path: &str, method: &str| Head::post(path, 0).method(method).with("Connection", "close").bearer(&bearer);
         let trunk = Head::upgrade("/internal/v1/trunk").offer(SUBPROTOCOL).bearer(&bearer);
@@ -109,7 +109,7 @@ async fn public_listener_refuses_internal_requests_with_secrets() {
             }
         }
         // The internal listener accepts the same request.
-        let (head, status) = if bearer == mesh.secret() { (trunk, 101) } else { (asks("/admin/clients", "GET"), 200) };
+        let (head, status) = if bearer == mesh.bearer() { (trunk, 101) } else { (asks("/admin/clients", "GET"), 200) };
         assert_eq!(ask(&node.internal, head).await.status, status);
     }
 }

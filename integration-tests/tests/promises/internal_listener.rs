@@ -23,20 +23,21 @@ const LANE_TIMEOUT: Duration = Duration::from_secs(5);
 async fn internal_request_needs_the_mesh_secret() {
     let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     let node = mesh.node_internal(0);
-    let secret = mesh.secret();
+    let (secret, bearer) = (mesh.secret(), mesh.bearer());
     let mut tried = 0.0;
     for head in [trunk(), Head::post(lane::PATH, 0), Head::get(TRUNK), Head::get(lane::PATH)] {
         let with = |value: &str| head.clone().with("Authorization", value);
-        let right = format!("Bearer {secret}");
+        let right = format!("Bearer {bearer}");
         for head in [
             head.clone(),
             with("Bearer wrong-secret-of-some-length"),
-            with(&format!("Bearer {}", secret.to_uppercase())),
-            with(&format!("Bearer {secret}0")),
-            with(&format!("Bearer {}", &secret[1..])),
-            with(&format!("Basic {secret}")),
+            with(&format!("Bearer {secret}")),
+            with(&format!("Bearer {}", bearer.to_uppercase())),
+            with(&format!("Bearer {bearer}0")),
+            with(&format!("Bearer {}", &bearer[1..])),
+            with(&format!("Basic {bearer}")),
             with(&right).with("Authorization", &right),
-            head.clone().offer(&format!("bearer.{secret}")),
+            head.clone().offer(&format!("bearer.{bearer}")),
         ] {
             let answer = ask(&node, &head).await;
             assert_eq!((answer.status, answer.error_code().as_str()), (401, "unauthorized"), "{head}");
@@ -50,13 +51,14 @@ async fn internal_request_needs_the_mesh_secret() {
     let (answer, _) = ask_on(elsewhere, trunk().to_string().as_bytes()).await;
     assert_eq!(answer.status, 401);
     assert_eq!(warnings(&mesh), 2, "another source");
-    assert!(!mesh.log("node-0").contains(&secret) && !mesh.log("balancer-0").contains(&secret));
+    let logs = mesh.logs();
+    assert!(!logs.contains(&secret) && !logs.contains(&bearer));
 }
 
 #[tokio::test]
 async fn bad_request_with_the_mesh_secret_is_answered() {
     let mesh = TestMesh::with_balancer_flags(1, &[]).await;
-    let authorized = |head: Head| head.bearer(&mesh.secret());
+    let authorized = |head: Head| head.bearer(&mesh.bearer());
     let node = mesh.node_internal(0);
 
     for (head, status, (header, value), code) in [
@@ -91,7 +93,7 @@ async fn node_without_view_refuses_trunks_lanes_and_clients() {
     let mesh =
         TestMesh::with_options(|options| (options.nodes, options.removal_delay) = (1, Duration::from_secs(600))).await;
     let state = mesh.state();
-    let authorized = |head: Head| head.bearer(&mesh.secret()).to_string();
+    let authorized = |head: Head| head.bearer(&mesh.bearer()).to_string();
     let lane = Head::post(lane::PATH, 0);
     let file = mesh.dir.path().join("nodes.json");
     let kept = file.with_extension("kept");
@@ -173,7 +175,7 @@ async fn lane_from_before_a_pause_ends_unread() {
 #[tokio::test]
 async fn admin_needs_its_token_and_health_does_not() {
     let mesh = TestMesh::with_balancer_flags(1, &[]).await;
-    let (balancer, secret) = (mesh.balancer_internal(), mesh.secret());
+    let (balancer, bearer) = (mesh.balancer_internal(), mesh.bearer());
     for (address, metric) in
         [(mesh.node_internal(0), "signaling_sessions"), (balancer.clone(), "signaling_client_sockets")]
     {
@@ -186,7 +188,7 @@ async fn admin_needs_its_token_and_health_does_not() {
             assert!(page.body.contains(&format!("\n# TYPE {name} ")), "{name} is not in {}", page.body);
         }
         let token = admin_token(&address).unwrap();
-        let (admin, mesh) = (Some(&*token), Some(&*secret));
+        let (admin, mesh) = (Some(&*token), Some(&*bearer));
         for (path, shown, status) in [
             ("/dashboard", None, 200),
             ("/admin/nodes", None, 401),
@@ -247,7 +249,7 @@ struct Lane(TcpStream);
 impl Lane {
     async fn open(mesh: &TestMesh, exchange: u64) -> Self {
         let opening = format!("{}?sender=node-9&incarnation=0000000000000001&exchange={exchange}", lane::PATH);
-        let head = Head::get(&opening).method("POST").with("Transfer-Encoding", "chunked").bearer(&mesh.secret());
+        let head = Head::get(&opening).method("POST").with("Transfer-Encoding", "chunked").bearer(&mesh.bearer());
         let (answer, stream) = ask_on(connect(&mesh.node_internal(0)).await, head.to_string().as_bytes()).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         assert!(answer.header(lane::INCARNATION_HEADER).is_some_and(|value| value.len() == 16), "{answer:?}");

@@ -86,7 +86,7 @@ impl Mounted {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         };
-        write("signaling/mesh-secret", b"a-mesh-secret-of-pods");
+        write("signaling/mesh-secret", "5e".repeat(32).as_bytes());
         write("signaling/hash-seed", b"0x1234");
         write("signaling/admin-token", b"an-admin-token-of-pods");
         write("room-store/password", b"a-password-of-rooms");

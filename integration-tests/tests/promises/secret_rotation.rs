@@ -1,9 +1,9 @@
 //! The mesh secret changes while the mesh runs, in three steps. All servers have taken a step
 //! before the next one.
 
-use signaling_integration_tests::{Chatter, Head, RawSocket, TestMesh, ask, becomes, eventually};
+use signaling_integration_tests::{Chatter, Head, RawSocket, TestMesh, ask, bearer_of, becomes, eventually};
 
-const NEW: &str = "another-secret-of-this-mesh-0123456789";
+const NEW: &str = "4e774e774e774e774e774e774e774e774e774e774e774e774e774e774e774e77";
 
 #[tokio::test]
 async fn mesh_secret_rotation_loses_no_message() {
@@ -63,5 +63,5 @@ async fn loads(mesh: &TestMesh) -> Vec<f64> {
 
 /// Returns the status of a POST for a trunk at the first node: 405 for a valid secret.
 async fn status(mesh: &TestMesh, secret: &str) -> u16 {
-    ask(&mesh.node_internal(0), Head::post("/internal/v1/trunk", 0).bearer(secret)).await.status
+    ask(&mesh.node_internal(0), Head::post("/internal/v1/trunk", 0).bearer(&bearer_of(secret))).await.status
 }

@@ -56,7 +56,7 @@ async fn close_and_reopen() {
     let node = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
-    std::fs::write(&secret, "s".repeat(32)).unwrap();
+    std::fs::write(&secret, "5e".repeat(32)).unwrap();
     let source = format!("static:node-0={}", node.local_addr().unwrap());
     let flags = ["x", "--id", "balancer-0", "--discovery", &source, "--mesh-secret-file", secret.to_str().unwrap()];
     let Config { common, edge: config, .. } = Args::try_parse_from(flags).unwrap().check().unwrap();

@@ -143,7 +143,7 @@ impl NodeCore {
 
     fn proven_session(&self, now: Instant, client: &ClientId, token: &str) -> Option<SessionId> {
         let now = self.wall(now);
-        let mut keys = std::iter::once(&self.settings.mesh_secret).chain(&self.other_secrets);
+        let mut keys = std::iter::once(&self.settings.resume_key).chain(&self.other_resume_keys);
         keys.find_map(|key| resume::verify(key, client, token, now))
     }
 
@@ -217,7 +217,7 @@ impl NodeCore {
         let wall = self.wall(now);
         let expiry = wall + TOKEN_LIFE;
         let (ice_servers, ice_valid_ms) = self.ice.for_client(&session.client_id, wall);
-        let token = resume::issue(&self.settings.mesh_secret, &session.client_id, session.id, expiry);
+        let token = resume::issue(&self.settings.resume_key, &session.client_id, session.id, expiry);
         let message = ServerMessage::Welcome {
             client_id: session.client_id.as_str(),
             resume: &token,

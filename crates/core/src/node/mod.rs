@@ -73,7 +73,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::edge::KickList;
 use signaling_protocol::{ErrorCode, NodeId, limits};
-use signaling_wire::Incarnation;
+use signaling_wire::{Incarnation, resume};
 use slotmap::new_key_type;
 
 use self::custody::Custody;
@@ -127,8 +127,8 @@ pub struct Settings {
     pub max_message_bytes: usize,
     /// `true` if clients receive the name of their node.
     pub reveal_nodes: bool,
-    /// Secret that signs resume tokens, until [`NodeCore::set_mesh_secrets`] replaces it.
-    pub mesh_secret: Arc<[u8]>,
+    /// Key that signs resume tokens, until [`NodeCore::set_resume_keys`] replaces it.
+    pub resume_key: resume::Key,
     /// One moment on both clocks. The core dates resume tokens, TURN credentials and kicks by it
     /// until [`NodeCore::set_clock`] replaces it. Times of rooms that nodes own keep to this one.
     pub epoch: (Instant, SystemTime),
@@ -137,7 +137,7 @@ pub struct Settings {
 impl Settings {
     /// Creates settings for a mesh with hash seed 0 and rooms in a store. Messages are held for
     /// 20 s and have at most 64 KiB, sessions can be resumed for 30 s, nodes are not revealed.
-    pub fn new(id: NodeId, incarnation: Incarnation, mesh_secret: &[u8], epoch: (Instant, SystemTime)) -> Self {
+    pub fn new(id: NodeId, incarnation: Incarnation, resume_key: resume::Key, epoch: (Instant, SystemTime)) -> Self {
         Self {
             id,
             incarnation,
@@ -149,7 +149,7 @@ impl Settings {
             rooms: RoomSettings::default(),
             max_message_bytes: limits::DEFAULT_MESSAGE_BYTES,
             reveal_nodes: false,
-            mesh_secret: Arc::from(mesh_secret),
+            resume_key,
             epoch,
         }
     }
@@ -204,8 +204,8 @@ impl Counts {
 /// The node's state.
 pub struct NodeCore {
     settings: Settings,
-    /// Further secrets of valid resume tokens, during a change of the mesh secret.
-    other_secrets: Vec<Arc<[u8]>>,
+    /// Further keys of valid resume tokens, during a change of the mesh secret.
+    other_resume_keys: Vec<resume::Key>,
     peers: Peers,
     trunks: Trunks,
     directory: Directory,
@@ -240,18 +240,18 @@ impl NodeCore {
             counts: Counts::default(),
             swept_at: None,
             was_sweep_late: false,
-            other_secrets: Vec::new(),
+            other_resume_keys: Vec::new(),
             settings,
         }
     }
 
-    /// Signs resume tokens with the first secret from now on, and accepts all of them. An empty
+    /// Signs resume tokens with the first key from now on, and accepts those of all keys. An empty
     /// list has no effect.
-    pub fn set_mesh_secrets(&mut self, secrets: Vec<Arc<[u8]>>) {
-        let mut secrets = secrets.into_iter();
-        if let Some(first) = secrets.next() {
-            self.settings.mesh_secret = first;
-            self.other_secrets = secrets.collect();
+    pub fn set_resume_keys(&mut self, keys: Vec<resume::Key>) {
+        let mut keys = keys.into_iter();
+        if let Some(first) = keys.next() {
+            self.settings.resume_key = first;
+            self.other_resume_keys = keys.collect();
         }
     }
 

@@ -9,7 +9,7 @@ use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot, ToEdge, ToNode};
-use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RateDebts, RemainingTtl, Seq, SessionId, lane};
+use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RateDebts, RemainingTtl, Seq, SessionId, lane, resume};
 
 pub(crate) const HOLD: Duration = Duration::from_secs(20);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -203,7 +203,7 @@ pub(crate) fn newcomer(slot: Slot, client_id: &str, session: u8) -> Attach<'_> {
 /// Returns the settings of a node that starts at `now`.
 pub(crate) fn settings(id: &str, now: Instant) -> Settings {
     let epoch = (now, UNIX_EPOCH + Duration::from_secs(START));
-    Settings::new(NodeId::new(id).unwrap(), incarnation_of(id), b"0123456789abcdef", epoch)
+    Settings::new(NodeId::new(id).unwrap(), incarnation_of(id), resume::Key::new([1; 32]), epoch)
 }
 
 fn incarnation_of(id: &str) -> Incarnation {

@@ -25,7 +25,6 @@ mod trunks;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::Url;
@@ -34,7 +33,7 @@ use signaling_server::clock::{next_multiple, ticks, until};
 use signaling_server::coalescer::Coalescer;
 use signaling_server::pause_detector::since_boot;
 use signaling_server::telemetry::publish_on_scrape;
-use signaling_server::{FlushSignal, PauseDetector};
+use signaling_server::{FlushSignal, MeshSecret, PauseDetector};
 use slotmap::SecondaryMap;
 use tokio::sync::Notify;
 use tokio::time::timeout_at;
@@ -142,11 +141,11 @@ impl Node {
         self.0.borrow().core.has_view()
     }
 
-    /// Signs resume tokens with the first secret of `accepted` from now on, and accepts tokens of
-    /// each. An empty list changes none. Cuts all lanes, which then open anew.
-    pub fn set_mesh_secrets(&self, accepted: Vec<Arc<[u8]>>) {
+    /// Signs resume tokens with the key of the first secret of `accepted` from now on, and accepts
+    /// tokens of each. An empty list changes none. Cuts all lanes, which then open anew.
+    pub fn set_mesh_secrets(&self, accepted: &[MeshSecret]) {
         self.with_core(|core| {
-            core.set_mesh_secrets(accepted);
+            core.set_resume_keys(accepted.iter().map(|secret| secret.resume_tokens().clone()).collect());
             core.cut_lanes(Instant::now());
         });
         self.0.borrow_mut().inbound_lanes.clear();
@@ -301,7 +300,7 @@ mod tests {
     use signaling_core::edge::KickName;
     use signaling_core::node::Settings;
     use signaling_server::unix_time;
-    use signaling_wire::Incarnation;
+    use signaling_wire::{Incarnation, resume};
     use tokio::time::timeout;
 
     use super::*;
@@ -309,7 +308,7 @@ mod tests {
     #[tokio::test]
     async fn sweep_sets_the_time_of_day_of_the_core() {
         let (id, epoch) = (NodeId::new("a").unwrap(), (Instant::now(), SystemTime::UNIX_EPOCH));
-        let settings = Settings::new(id, Incarnation([1; 8]), b"0123456789abcdef", epoch);
+        let settings = Settings::new(id, Incarnation([1; 8]), resume::Key::new([1; 32]), epoch);
         let node = Node::new(NodeCore::new(settings), Coalescer::disabled());
         // A core ignores kicks of the future.
         let kicks_of_now = || {

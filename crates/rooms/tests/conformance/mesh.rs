@@ -8,7 +8,7 @@ use signaling_core::node::{NodeCore, RoomSettings, Settings};
 use signaling_core::{Member, View};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rooms::{OpResult, Request, Rules};
-use signaling_wire::{BatchNumber, Incarnation, forward, lane};
+use signaling_wire::{BatchNumber, Incarnation, forward, lane, resume};
 
 /// Nodes in one view. They do not sweep, so a room changes by operations alone.
 pub(crate) struct Mesh {
@@ -75,7 +75,7 @@ impl Mesh {
         let incarnation = Incarnation([self.processes; 8]);
         let epoch = (self.start.0, UNIX_EPOCH + Duration::from_millis(self.start.1));
         let rooms = RoomSettings { mesh: Some(self.rules), records_commits: true, ..RoomSettings::default() };
-        let settings = Settings::new(id_of(index), incarnation, b"0123456789abcdef", epoch);
+        let settings = Settings::new(id_of(index), incarnation, resume::Key::new([1; 32]), epoch);
         Node { incarnation, core: NodeCore::new(Settings { rooms, ..settings }) }
     }
 

@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _, proto
 use tokio_util::io::InspectReader;
 
 use super::{PolledStream, Trunk, config};
-use crate::Secret;
+use crate::MeshSecret;
 
 /// The connecting end of a trunk, among the sockets of an edge's event loop.
 pub type OutboundTrunk = Trunk<PolledStream>;
@@ -21,7 +21,7 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 /// If the node cannot be reached or refuses the upgrade, or `address` or `own_id` cannot be sent.
 pub async fn open(
     address: &str,
-    secret: &Secret,
+    secret: &MeshSecret,
     own_id: &str,
     own_internal_port: u16,
 ) -> Result<OutboundTrunk, tungstenite::Error> {
@@ -79,7 +79,7 @@ mod tests {
     async fn frames_right_behind_the_response_are_read() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let secret = Secret::new("s".repeat(32)).unwrap();
+        let secret = MeshSecret::new("5e".repeat(32)).unwrap();
         let (_node, opened) = tokio::join!(answer(listener), open(&address, &secret, "b", 1));
         let mut opened = opened.unwrap();
         let mut frames = Vec::new();

@@ -9,7 +9,7 @@ use signaling_core::node::{self, NodeCore};
 use signaling_core::{Member, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
-use signaling_wire::Incarnation;
+use signaling_wire::{Incarnation, resume};
 
 use crate::clients::{Client, Who};
 use crate::wires::{Lane, Trunk};
@@ -97,7 +97,7 @@ impl Mesh {
         self.processes += 1;
         let epoch = (self.epoch, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
         let (name, incarnation) = (NodeId::new(id).unwrap(), Incarnation([self.processes; 8]));
-        let settings = node::Settings::new(name, incarnation, b"a secret of this story's own", epoch);
+        let settings = node::Settings::new(name, incarnation, resume::Key::new([1; 32]), epoch);
         self.nodes.insert(id.to_owned(), NodeCore::new(node::Settings { hold: HOLD, ..settings }));
     }
 

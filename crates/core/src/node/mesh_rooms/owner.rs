@@ -317,7 +317,7 @@ mod tests {
     use signaling_protocol::ClientId;
     use signaling_rooms::{Request, Requester as By, Seat, SeatStatus};
     use signaling_wire::lane::LENGTH_BYTES;
-    use signaling_wire::{Incarnation, RoomRequestId, SessionId, forward};
+    use signaling_wire::{Incarnation, RoomRequestId, SessionId, forward, resume};
 
     use super::super::super::Settings;
     use super::super::super::rooms::ByteTotal;
@@ -335,7 +335,8 @@ mod tests {
 
     fn settings(id: &str) -> Settings {
         let epoch = (Instant::now(), UNIX_EPOCH);
-        let mut settings = Settings::new(NodeId::new(id).unwrap(), Incarnation([0; 8]), b"0123456789abcdef", epoch);
+        let mut settings =
+            Settings::new(NodeId::new(id).unwrap(), Incarnation([0; 8]), resume::Key::new([1; 32]), epoch);
         settings.rooms.mesh = Some(Rules { claimed: true, ..Rules::default() });
         settings
     }

@@ -165,7 +165,7 @@ mod tests {
 
     use signaling_protocol::ClientId;
     use signaling_rooms::{Requester as By, Rules};
-    use signaling_wire::{Incarnation, RoomRequestId, SessionId};
+    use signaling_wire::{Incarnation, RoomRequestId, SessionId, resume};
 
     use super::super::super::Settings;
     use super::*;
@@ -174,7 +174,7 @@ mod tests {
     /// Returns the only node of a mesh, with this limit.
     fn node(max_bytes: usize) -> NodeCore {
         let (now, id) = (Instant::now(), NodeId::new("n0").unwrap());
-        let mut settings = Settings::new(id, Incarnation([0; 8]), b"0123456789abcdef", (now, UNIX_EPOCH));
+        let mut settings = Settings::new(id, Incarnation([0; 8]), resume::Key::new([1; 32]), (now, UNIX_EPOCH));
         settings.rooms.mesh = Some(Rules { claimed: true, ..Rules::default() });
         settings.rooms.max_bytes = max_bytes;
         let mut node = NodeCore::new(settings);
