@@ -29,8 +29,8 @@ pub(crate) enum Failure {
     /// The server refuses the request or fails, with this HTTP status of 400 or more.
     #[error("{message}")]
     Refused { status: u16, message: String },
-    /// The token is refused, the server lacks the command, the answer is not usable, or it cannot
-    /// be printed.
+    /// The token is refused, the server lacks the command, the answer is not usable or cannot be
+    /// printed, or the system provides no random bytes.
     #[error("{0}")]
     Unusable(String),
 }

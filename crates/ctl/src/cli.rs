@@ -101,6 +101,8 @@ pub(crate) enum Command {
         /// Node of the mesh [default: the server of --server]
         node: Option<String>,
     },
+    /// Print a new random secret for --mesh-secret-file or --hash-seed-file; needs no server
+    Secret,
     /// Print the completion script of a shell
     Completions {
         /// Shell that reads the script

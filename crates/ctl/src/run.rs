@@ -18,10 +18,14 @@ use crate::{Ending, drain, print, show};
 /// Runs a command: sends its requests and prints the answers. Warnings go to standard error. Fails
 /// if a request fails or standard output cannot be written.
 pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
-    if let Command::Completions { shell } = cli.command {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut Cli::command(), "mesh-ctl", &mut script);
-        return print(&String::from_utf8_lossy(&script)).map(|()| Ending::Done);
+    match cli.command {
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "mesh-ctl", &mut script);
+            return print(&String::from_utf8_lossy(&script)).map(|()| Ending::Done);
+        }
+        Command::Secret => return print(&format!("{}\n", random_secret()?)).map(|()| Ending::Done),
+        _ => {}
     }
     let (json, api) = (cli.json, Api::new(&cli.server)?);
     match cli.command {
@@ -75,8 +79,16 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
             if wait { drain::until_empty(&api, node.as_deref(), timeout).await } else { Ok(answer) }
         }
         Command::Undrain { node } => set_draining(&api, json, node.as_deref(), "undrain").await,
-        Command::Completions { .. } => Ok(Ending::Done),
+        Command::Completions { .. } | Command::Secret => Ok(Ending::Done),
     }
+}
+
+/// Returns 32 random bytes in hexadecimal.
+fn random_secret() -> Result<String, Failure> {
+    let mut bytes = [0_u8; 32];
+    let random = getrandom::fill(&mut bytes);
+    random.map_err(|error| Failure::Unusable(format!("the system provides no random bytes: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Prints an answer as JSON or as a table, and warns of the nodes that are missing from it.
@@ -185,6 +197,13 @@ async fn list<T: Paged>(api: &Api, path: &[&str], mut query: Vec<Parameter>, all
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secret_is_random_and_has_64_hexadecimal_digits() {
+        let [one, other] = [random_secret().unwrap(), random_secret().unwrap()];
+        assert!(one.len() == 64 && one.bytes().all(|byte| byte.is_ascii_hexdigit()), "{one}");
+        assert_ne!(one, other);
+    }
 
     #[test]
     fn control_characters_are_not_printed() {

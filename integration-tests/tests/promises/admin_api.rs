@@ -13,6 +13,7 @@ use signaling_integration_tests::description::Description;
 use signaling_integration_tests::{
     Peer, RoomClient, TestMesh, admin, binaries, eventually, operator, until, until_some,
 };
+use signaling_server::MeshSecret;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
@@ -178,6 +179,8 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     assert!(code == 0 && why.contains("node-1 owns it") && why.contains("RANK"), "{why}");
     let (code, script, _) = ctl(&["completions", "bash"]).await;
     assert!(code == 0 && script.contains("mesh-ctl"));
+    let (code, secret, _) = mesh_ctl("http://127.0.0.1:1", None, &["secret"]).await;
+    assert!(code == 0 && secret.len() == 65 && MeshSecret::new(&secret).is_ok(), "{secret}");
     let nowhere = mesh_ctl("http://127.0.0.1:1", None, &["nodes"]).await;
     assert!(nowhere.0 == 3 && nowhere.2.contains("cannot reach http://127.0.0.1:1"), "{}", nowhere.2);
 
