@@ -1,6 +1,7 @@
 //! A mesh of the real binaries, in a folder of its own, on free ports. It ends with the test.
 //! Almost all tests start one.
 
+use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,8 @@ use crate::http::host;
 use crate::optional::program;
 use crate::{Peer, RoomTimes, becomes, eventually, metric};
 
+/// Seed of the rendezvous hash of each mesh, so that an id has one owner in all runs of a test.
+const HASH_SEED: u64 = 0x5eed_5eed_5eed_5eed;
 /// Folders of the meshes that this process has started.
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -47,6 +50,7 @@ impl TestMesh {
         let dir = tempfile::tempdir().unwrap();
         let binaries = Binaries::locate(Some(&binaries())).expect("run `cargo build --workspace --bins` first");
         let mut options = MeshOptions::new(dir.path(), binaries);
+        options.hash_seed = NonZeroU64::new(HASH_SEED);
         change(&mut options);
         FOLDERS.lock().unwrap().push(dir.path().to_owned());
         let mesh = Self { mesh: Mesh::start(options).await.unwrap(), dir };
@@ -234,7 +238,7 @@ impl TestMesh {
     /// The second one is the backup of a room. Draining nodes keep their rank here.
     pub fn ranked(&self, name: &str) -> Vec<String> {
         let state = self.state();
-        let ranking = Ranking::new(0, state.nodes.iter().map(|node| node.id.as_str()));
+        let ranking = Ranking::new(self.hash_seed(), state.nodes.iter().map(|node| node.id.as_str()));
         ranking.candidates(KeyHash::of(name)).into_iter().map(|index| ranking.id(index).to_owned()).collect()
     }
 

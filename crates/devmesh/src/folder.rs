@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
+use std::num::NonZeroU64;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,8 @@ pub(crate) const MESH_FILE: &str = "mesh.json";
 pub(crate) const DISCOVERY_FILE: &str = "nodes.json";
 pub(crate) const SECRET_FILE: &str = "mesh.secret";
 pub(crate) const ADMIN_TOKEN_FILE: &str = "admin.secret";
+/// Name of the file with the seed of the rendezvous hash.
+pub(crate) const HASH_SEED_FILE: &str = "hash.seed";
 /// Name of the file with the secret that signs client tokens.
 pub(crate) const TOKEN_KEY_FILE: &str = "tokens.secret";
 
@@ -56,19 +59,21 @@ impl Folder {
         self.root.join("logs").join(format!("{id}.log"))
     }
 
-    /// Writes a new random mesh secret, admin token and secret of client tokens. Only their owner
-    /// can read them.
-    pub(crate) fn write_secrets(&self) -> Result<()> {
+    /// Writes a new random mesh secret, admin token and secret of client tokens, and the hash seed.
+    /// Only their owner can read them.
+    pub(crate) fn write_secrets(&self, hash_seed: NonZeroU64) -> Result<()> {
         for name in [SECRET_FILE, ADMIN_TOKEN_FILE, TOKEN_KEY_FILE] {
-            let mut random = [0_u8; 32];
-            getrandom::fill(&mut random).context("the system provides no random bytes")?;
-            let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-            self.remove(name)?;
-            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.file(name));
-            file.and_then(|mut file| file.write_all(hex.as_bytes()))
-                .with_context(|| format!("cannot write {}", self.file(name).display()))?;
+            let hex: String = random::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+            self.write_secret(name, &hex)?;
         }
-        Ok(())
+        self.write_secret(HASH_SEED_FILE, &format!("{hash_seed:#x}"))
+    }
+
+    fn write_secret(&self, name: &str, text: &str) -> Result<()> {
+        self.remove(name)?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.file(name));
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
+            .with_context(|| format!("cannot write {}", self.file(name).display()))
     }
 
     /// Replaces a whole file, so that a reader sees the old content or the new.
@@ -91,6 +96,18 @@ impl Folder {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns a random hash seed.
+pub(crate) fn random_seed() -> Result<NonZeroU64> {
+    let seed = u64::from_ne_bytes(random()?);
+    Ok(NonZeroU64::new(seed).unwrap_or(NonZeroU64::MAX))
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).context("the system provides no random bytes")?;
+    Ok(bytes)
 }
 
 /// Returns the last 8 lines of a log, to show with an error; empty without a log. All but the first
@@ -125,15 +142,16 @@ mod tests {
     fn secrets_are_random_and_private() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path()).unwrap();
-        let files = [SECRET_FILE, ADMIN_TOKEN_FILE, TOKEN_KEY_FILE].map(|name| folder.file(name));
+        let files = [SECRET_FILE, ADMIN_TOKEN_FILE, TOKEN_KEY_FILE, HASH_SEED_FILE].map(|name| folder.file(name));
         let write = || {
-            folder.write_secrets().unwrap();
+            folder.write_secrets(random_seed().unwrap()).unwrap();
             files.each_ref().map(|file| fs::read_to_string(file).unwrap())
         };
 
         let all = [write(), write()].concat();
 
-        assert!(all.iter().all(|secret| secret.len() == 64 && secret.bytes().all(|byte| byte.is_ascii_hexdigit())));
+        let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        assert!(all.iter().all(|it| it.strip_prefix("0x").map_or(it.len() == 64 && is_hex(it), is_hex)), "{all:?}");
         assert!((1..all.len()).all(|n| !all[..n].contains(&all[n])), "{all:?}");
         for file in files {
             assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);

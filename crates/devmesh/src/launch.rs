@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::binaries::find_in_path;
 use crate::files::{TOKEN_AUDIENCE, TOKEN_ISSUER};
-use crate::folder::{ADMIN_TOKEN_FILE, DISCOVERY_FILE, Folder, SECRET_FILE, TOKEN_KEY_FILE};
+use crate::folder::{ADMIN_TOKEN_FILE, DISCOVERY_FILE, Folder, HASH_SEED_FILE, SECRET_FILE, TOKEN_KEY_FILE};
 use crate::id::ServerId;
 use crate::options::MeshOptions;
 use crate::ports::Addresses;
@@ -15,6 +15,7 @@ use crate::ports::Addresses;
 /// Limits of one address or subject. A local mesh has none: all its clients are on this machine.
 const LIMITS: [&str; 3] = ["--max-per-address", "--accept-rate-per-address", "--max-per-subject"];
 const ADMIN_TOKEN_FLAG: &str = "--admin-token-file";
+const HASH_SEED_FLAG: &str = "--hash-seed-file";
 
 /// Returns `redis://HOST:PORT/` of the mesh's Redis.
 pub(crate) fn redis_url(addresses: Addresses) -> String {
@@ -32,7 +33,7 @@ pub(crate) fn public_address(id: ServerId, options: &MeshOptions) -> SocketAddr 
 }
 
 /// Returns the program of a server, and its arguments. `redis` is the URL of the mesh's Redis, if
-/// it has one. The mesh's admin token is omitted if the options name another one.
+/// it has one. The mesh's hash seed and admin token are omitted if the options name other files.
 pub(crate) fn command_line(
     id: ServerId,
     addresses: Addresses,
@@ -63,15 +64,17 @@ pub(crate) fn command_line(
     if let (ServerId::Node(_), Some(url)) = (id, redis) {
         line.extend(["--room-store".into(), url.into()]);
     }
-    if !further.iter().any(|flag| flag.split('=').next() == Some(ADMIN_TOKEN_FLAG)) {
-        line.extend([ADMIN_TOKEN_FLAG.into(), folder.file(ADMIN_TOKEN_FILE).into()]);
+    let is_given = |flag: &str| further.iter().any(|given| given.split('=').next() == Some(flag));
+    for (flag, name) in [(HASH_SEED_FLAG, HASH_SEED_FILE), (ADMIN_TOKEN_FLAG, ADMIN_TOKEN_FILE)] {
+        if !is_given(flag) {
+            line.extend([flag.into(), folder.file(name).into()]);
+        }
     }
     if options.tokens {
         line.extend(["--token-key-file".into(), folder.file(TOKEN_KEY_FILE).into()]);
         line.extend(["--token-algorithm", "HS256", "--token-audience", TOKEN_AUDIENCE].map(OsString::from));
         line.extend(["--token-issuer", TOKEN_ISSUER].map(OsString::from));
     }
-    let is_given = |flag: &&str| further.iter().any(|given| given.split('=').next() == Some(*flag));
     line.extend(LIMITS.iter().filter(|flag| !is_given(flag)).map(|flag| format!("{flag}=0").into()));
     line.extend(further.iter().map(OsString::from));
     Ok(line)
@@ -101,17 +104,29 @@ mod tests {
         let binaries = Binaries { node: "/bin/node".into(), balancer: "/bin/balancer".into() };
         let addresses = Addresses { internal: "127.0.0.1:1".parse().unwrap(), public: "127.0.0.1:2".parse().unwrap() };
         let files = "--discovery file:DIR/nodes.json --mesh-secret-file DIR/mesh.secret";
+        let seed = "--hash-seed-file DIR/hash.seed";
         let token = "--admin-token-file DIR/admin.secret";
         let node = "/bin/node --id node-1 --internal-listen 127.0.0.1:1 --public-listen 127.0.0.1:2";
         let balancer = "/bin/balancer --id balancer-0 --internal-listen 127.0.0.1:1 --listen 127.0.0.1:2";
         let redis = "--room-store redis://127.0.0.1:3/";
         let limits = "--max-per-address=0 --accept-rate-per-address=0 --max-per-subject=0";
-        let (hold, own) = ("--hold-ms=5000", "--admin-token-file=own");
+        let (hold, own, own_seed) = ("--hold-ms=5000", "--admin-token-file=own", "--hash-seed-file=own");
         let cases = [
-            (Node(1), None, hold, format!("{node} {files} {token} {limits} {hold}")),
-            (Node(1), Some("redis://127.0.0.1:3/"), hold, format!("{node} {files} {redis} {token} {limits} {hold}")),
-            (Node(1), None, own, format!("{node} {files} {limits} {own}")),
-            (Balancer(0), Some("redis://127.0.0.1:3/"), own, format!("{balancer} {files} {token} {limits} --demo")),
+            (Node(1), None, hold, format!("{node} {files} {seed} {token} {limits} {hold}")),
+            (
+                Node(1),
+                Some("redis://127.0.0.1:3/"),
+                hold,
+                format!("{node} {files} {redis} {seed} {token} {limits} {hold}"),
+            ),
+            (Node(1), None, own, format!("{node} {files} {seed} {limits} {own}")),
+            (Node(1), None, own_seed, format!("{node} {files} {token} {limits} {own_seed}")),
+            (
+                Balancer(0),
+                Some("redis://127.0.0.1:3/"),
+                own,
+                format!("{balancer} {files} {seed} {token} {limits} --demo"),
+            ),
         ];
         for (id, redis, node_arg, expected) in cases {
             let mut options = MeshOptions::new(dir.path(), binaries.clone());

@@ -1,6 +1,7 @@
 //! Operations on a mesh. An operation checks the state, acts on processes, and waits for its end.
 //! One watcher task per process reports its exit. `control`, tests and load generators call it.
 
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tracing::{error, info, warn};
 use crate::binaries::find_in_path;
 use crate::cut::cut_lane;
 use crate::files::MeshFile;
-use crate::folder::{DISCOVERY_FILE, Folder, MESH_FILE, log_tail};
+use crate::folder::{DISCOVERY_FILE, Folder, MESH_FILE, log_tail, random_seed};
 use crate::id::ServerId;
 use crate::options::MeshOptions;
 use crate::ports::Addresses;
@@ -37,6 +38,7 @@ const TRY_TIMEOUT: Duration = Duration::from_secs(1);
 /// the same time. An operation that does not fit the state of its server is refused.
 pub struct Mesh {
     options: MeshOptions,
+    hash_seed: NonZeroU64,
     folder: Folder,
     http: reqwest::Client,
     state: Mutex<State>,
@@ -52,13 +54,14 @@ impl Mesh {
     pub async fn start(options: MeshOptions) -> Result<Arc<Self>> {
         let folder = Folder::open(&options.dir)?;
         folder.remove(MESH_FILE)?;
-        folder.write_secrets()?;
+        let hash_seed = options.hash_seed.map_or_else(random_seed, Ok)?;
+        folder.write_secrets(hash_seed)?;
         folder.write_json(DISCOVERY_FILE, &serde_json::json!([]))?;
         if find_in_path("setpriv").is_none() {
             warn!("no setpriv (package util-linux) in PATH; servers outlive this process if it is killed");
         }
         let http = reqwest::Client::builder().no_proxy().build().context("cannot create an HTTP client")?;
-        let mesh = Arc::new(Self { options, folder, http, state: Mutex::default() });
+        let mesh = Arc::new(Self { options, hash_seed, folder, http, state: Mutex::default() });
         if mesh.options.redis {
             mesh.start_server(ServerId::Redis, None).await?;
         }
@@ -71,6 +74,11 @@ impl Mesh {
     /// Returns the running servers, except starting ones, as in `mesh.json`.
     pub fn state(&self) -> MeshFile {
         self.lock().mesh_file(&self.folder, &self.options)
+    }
+
+    /// Returns the seed of the rendezvous hash of all servers whose flags name no other file.
+    pub fn hash_seed(&self) -> u64 {
+        self.hash_seed.get()
     }
 
     /// Returns all servers that this mesh has had, with their states.

@@ -1,6 +1,7 @@
 //! Settings of a mesh. Those with a flag are arguments of `mesh-dev up`.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,6 +34,9 @@ pub struct MeshOptions {
     /// Client address of the first balancer; port 0 and further balancers take any free port
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
+    /// Seed of the rendezvous hash, above 0. `None`: the mesh makes a random one.
+    #[arg(skip)]
+    pub hash_seed: Option<NonZeroU64>,
     /// Time that the discovery file still lists a node that was killed or ended by itself; 1 s for
     /// `mesh-dev up`.
     #[arg(skip = REMOVAL_DELAY)]
@@ -64,6 +68,7 @@ impl MeshOptions {
             redis: false,
             tokens: false,
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            hash_seed: None,
             removal_delay: REMOVAL_DELAY,
             node_args: Vec::new(),
             balancer_args: Vec::new(),

@@ -176,7 +176,8 @@ async fn clients_write_to_absent_ones(operator: &Operator<'_>) {
     eventually("the log to name the client that writes to an absent one", named).await;
 
     // node-0 of three owns all of them; of five nodes, it owns half of them.
-    let ranking = |nodes: u32| Ranking::new(0, (0..nodes).map(|node| format!("node-{node}")));
+    let seed = operator.mesh.hash_seed();
+    let ranking = |nodes: u32| Ranking::new(seed, (0..nodes).map(|node| format!("node-{node}")));
     let (three, five) = (ranking(3), ranking(5));
     let owner = |ranking: &Ranking, id: &str| ranking.id(ranking.owner(KeyHash::of(id)).unwrap()).to_owned();
     let absent = |stays: bool| {

@@ -1,5 +1,7 @@
 //! No log at any level contains a secret, a token, or the data of a message.
 
+use std::num::NonZeroU64;
+
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
@@ -13,7 +15,7 @@ const TURN: &str = "the-secret-of-the-turn-server";
 const STORE: &str = "the/password:of@the,room-store";
 const DATA: &str = "v=0-an-offer-for-its-recipient-only";
 /// With this seed node-2 owns Ada, node-0 Bob, and node-1 Eve.
-const SEED: u64 = 0xcafe_f00d_d15e_a5ef;
+const SEED: NonZeroU64 = NonZeroU64::new(0xcafe_f00d_d15e_a5ef).unwrap();
 
 #[tokio::test]
 async fn trace_logs_hold_no_secret_and_no_message() {
@@ -24,12 +26,12 @@ async fn trace_logs_hold_no_secret_and_no_message() {
         files.path().join(name).display().to_string()
     };
     let (admin, turn, store) = (file("admin", ADMIN), file("turn", TURN), file("store", STORE));
-    let (certificate, seed) = (Certificate::new(files.path(), "node"), file("seed", &SEED.to_string()));
+    let certificate = Certificate::new(files.path(), "node");
     let list = file("ice", r#"[{"urls":"turn:a.example","username":"u","credential":"a-listed-credential"}]"#);
     let mesh = TestMesh::with_redis(|options| {
+        options.hash_seed = Some(SEED);
         for flags in [&mut options.node_args, &mut options.balancer_args] {
             flags.extend(["--log=trace".to_owned(), format!("--admin-token-file={admin}")]);
-            flags.push(format!("--hash-seed-file={seed}"));
         }
         let ice = [
             format!("--turn-secret-file={turn}"),

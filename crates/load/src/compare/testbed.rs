@@ -82,11 +82,12 @@ impl Testbed {
         let front = self.front_by_contestant.get(&contestant).context("it was not started")?;
         // Excludes the idle balancer, whose work does not belong to the contestant.
         let nodes = mesh.filter(|_| contestant.has_nodes()).map(|mesh| MeshFile { balancers: Vec::new(), ..mesh });
+        let hash_seed = self.mesh.as_ref().map_or(0, |mesh| mesh.hash_seed());
         Ok(Target {
             contestant,
             watched: watched(nodes.as_ref(), &[(contestant.name().to_owned(), front.service.pid())]),
             base: format!("ws://{}", front.address),
-            owners: nodes.map(|mesh| Ranking::new(0, mesh.nodes.iter().map(|node| &node.id))),
+            owners: nodes.map(|mesh| Ranking::new(hash_seed, mesh.nodes.iter().map(|node| &node.id))),
         })
     }
 
