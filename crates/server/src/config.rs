@@ -46,15 +46,18 @@ pub struct CommonArgs {
     #[arg(long, env = "SIGNALING_DISCOVERY", value_name = "SOURCE", help_heading = "Discovery")]
     pub discovery: Source,
 
-    /// File with the secret of all servers, at least 16 bytes; a second line is accepted too.
+    /// File with the secret of all servers (`mesh-ctl secret`); a second line is accepted too.
     /// Reloaded when it changes
+    ///
+    /// A secret has at least 32 bytes in hexadecimal or base64.
     #[arg(long, env = "SIGNALING_MESH_SECRET_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub mesh_secret_file: PathBuf,
 
-    /// File with a secret number below 2^64, equal on all servers, that hides which node owns a
-    /// client
+    /// File with a secret that hides which node owns a client, equal on all servers (`mesh-ctl
+    /// secret`); required beyond loopback
     ///
-    /// The number is decimal, or hexadecimal after `0x`.
+    /// Required if --internal-listen is beyond loopback. A number from 1 to 2^64 - 1, decimal or
+    /// hexadecimal after `0x`, is accepted too.
     #[arg(long, env = "SIGNALING_HASH_SEED_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub hash_seed_file: Option<PathBuf>,
 
@@ -96,6 +99,7 @@ pub struct CommonArgs {
     pub log: String,
 }
 
+const SEED_FLAG: &str = "--hash-seed-file";
 const SECRETS: &str = "Tokens and secrets";
 const LIMITS: &str = "Clients and limits";
 const OPERATIONS: &str = "Operations";
@@ -115,7 +119,7 @@ pub struct Common {
     args: CommonArgs,
     /// Secrets that all servers of the mesh share.
     pub mesh_secrets: Secrets,
-    /// Seed of the rendezvous hash, 0 unless the mesh sets one.
+    /// Seed of the rendezvous hash, 0 unless the mesh sets one. Beyond loopback it does.
     pub hash_seed: HashSeed,
     /// Bearer token of `/admin`; `None` if that refuses every request.
     pub admin_token: Option<AdminToken>,
@@ -144,10 +148,13 @@ impl CommonArgs {
     /// With `--check` also checks the file of the discovery source.
     ///
     /// # Errors
-    /// If a file cannot be read, or its content is invalid.
+    /// If a file cannot be read or is invalid, or the hash seed is missing beyond loopback.
     pub fn check(self) -> Result<Common, ConfigError> {
         let mesh_secrets = Secrets::read(&self.mesh_secret_file)?;
-        let hash_seed = read_optional("--hash-seed-file", self.hash_seed_file.as_deref(), HashSeed::parse)?;
+        let hash_seed = read_optional(SEED_FLAG, self.hash_seed_file.as_deref(), HashSeed::parse)?;
+        if hash_seed.is_none() && !self.internal_listen.ip().is_loopback() {
+            return Err(ConfigError { flag: SEED_FLAG, why: seed_is_missing(self.internal_listen) });
+        }
         let admin_token =
             read_optional("--admin-token-file", self.admin_token_file.as_deref(), |content| AdminToken::new(content))?;
         let common = Common { mesh_secrets, hash_seed: hash_seed.unwrap_or_default(), admin_token, args: self };
@@ -173,6 +180,13 @@ impl Common {
         }
         source.check_file().map_err(|error| ConfigError { flag, why: format!("{source}: {error}") })
     }
+}
+
+fn seed_is_missing(listen: SocketAddr) -> String {
+    format!(
+        "is required because --internal-listen {listen} is beyond loopback; write the output of `mesh-ctl secret` \
+         into a file, the same on all servers"
+    )
 }
 
 fn read_optional<T, E: Display>(
@@ -226,5 +240,29 @@ mod tests {
         assert!(common.admin_token.as_ref().unwrap().matches(b"an-admin-token-of-mine"));
         let printed = format!("{common:?}");
         assert!(!printed.contains(SECRET) && !printed.contains("token-of"), "{printed}");
+    }
+
+    #[test]
+    fn hash_seed_is_required_beyond_loopback() {
+        let dir = tempfile::tempdir().unwrap();
+        let (secret, seed) = (dir.path().join("secret"), dir.path().join("seed"));
+        std::fs::write(&secret, SECRET).unwrap();
+        std::fs::write(&seed, SECRET).unwrap();
+        let check = |listen: &str, with_seed: bool| {
+            let mut flags = vec!["server".into(), "--id=a".into(), "--discovery=file:x".into()];
+            flags.push(format!("--mesh-secret-file={}", secret.display()));
+            flags.push(format!("--internal-listen={listen}"));
+            flags.extend(with_seed.then(|| format!("--hash-seed-file={}", seed.display())));
+            Cli::try_parse_from(flags).unwrap().common.check().map(|common| common.hash_seed.get() > 0)
+        };
+        for listen in ["0.0.0.0:7900", "10.0.0.1:7900", "[::]:7900"] {
+            let refusal = check(listen, false).unwrap_err().to_string();
+            assert!(refusal.starts_with("--hash-seed-file: is required"), "{refusal}");
+            assert!(refusal.contains(listen) && refusal.contains("`mesh-ctl secret`"), "{refusal}");
+            assert!(check(listen, true).unwrap());
+        }
+        for listen in ["127.0.0.1:7900", "[::1]:7900"] {
+            assert!(!check(listen, false).unwrap(), "{listen}");
+        }
     }
 }

@@ -2,23 +2,30 @@
 
 use std::fmt;
 
+use crate::root_key::RootKey;
+
+/// Context of the seed. Another use of its file needs another context.
+const CONTEXT: &str = "signaling hash seed v1";
+
 /// Seed of the hash by which all servers choose the owner of a client or room, equal on all
 /// servers. 0 means that the mesh sets none; else it is secret and prints as `***`.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct HashSeed(u64);
 
 impl HashSeed {
-    /// Parses a decimal number, or a hexadecimal one after `0x`. Ignores surrounding white space.
+    /// Parses a number from 1 to 2^64 - 1, decimal or hexadecimal after `0x`, without surrounding
+    /// white space. From any other text, at least 32 bytes in hexadecimal or base64, the seed is
+    /// derived.
     ///
     /// # Errors
-    /// If the text is no number below 2^64 in either form. The error does not quote it.
-    pub fn parse(text: &[u8]) -> Result<Self, &'static str> {
-        let text = str::from_utf8(text).unwrap_or_default().trim();
-        let number = match text.strip_prefix("0x") {
-            Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16),
-            None => text.parse(),
-        };
-        number.map(Self).map_err(|_| "must hold a number below 2^64, decimal, or hexadecimal after 0x")
+    /// If the text is none of these. The error names the command that makes one, and does not quote
+    /// the text.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        match number(text) {
+            Some(0) => Err("must not be 0; `mesh-ctl secret` makes a valid one".to_owned()),
+            Some(number) => Ok(Self(number)),
+            None => derived(text).map_err(|why| format!("is no number from 1 to 2^64 - 1, and {why}")),
+        }
     }
 
     /// Returns the number.
@@ -33,6 +40,20 @@ impl fmt::Debug for HashSeed {
     }
 }
 
+fn number(text: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(text).ok()?.trim();
+    match text.strip_prefix("0x") {
+        Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn derived(text: &[u8]) -> Result<HashSeed, String> {
+    let key = RootKey::parse(text)?.derive(CONTEXT)?;
+    let seed = key.first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
+    Ok(HashSeed(seed.max(1)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,11 +64,27 @@ mod tests {
     }
 
     #[test]
-    fn hash_seed_is_decimal_or_hexadecimal() {
+    fn seed_is_a_decimal_or_hexadecimal_number() {
         assert_eq!(HashSeed::parse(b" 42\n"), Ok(HashSeed(42)));
         assert_eq!(HashSeed::parse(b"0xffffffffffffffff"), Ok(HashSeed(u64::MAX)));
-        for bad in ["", "0x", "-1", "18446744073709551616", "ff", "1 2"] {
-            assert!(HashSeed::parse(bad.as_bytes()).is_err(), "{bad:?}");
+    }
+
+    /// The value is of Python: HMAC-SHA256(HMAC-SHA256(32 zeros, secret), context + 1).
+    #[test]
+    fn seed_follows_from_a_secret_by_hkdf() {
+        let hex = b"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
+        let base64 = b"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+        for secret in [&hex[..], base64] {
+            assert_eq!(HashSeed::parse(secret), Ok(HashSeed(0x5c47_610a_21cc_fa74)));
+        }
+    }
+
+    #[test]
+    fn seed_that_is_weak_or_none_is_refused() {
+        for bad in ["", "0", "0x0", "0x", "-1", "18446744073709551616", "ff", "1 2", "a passphrase"] {
+            let refusal = HashSeed::parse(bad.as_bytes()).unwrap_err();
+            assert!(refusal.contains("`mesh-ctl secret`"), "{bad:?}: {refusal}");
+            assert!(bad.len() < 4 || !refusal.contains(bad), "{refusal}");
         }
     }
 }

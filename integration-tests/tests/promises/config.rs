@@ -12,6 +12,8 @@ use tokio::time::timeout;
 const NODE: &[&str] = &["signaling-node"];
 const BALANCER: &[&str] = &["signaling-balancer"];
 const SERVERS: &[&str] = &["signaling-node", "signaling-balancer"];
+/// An address that this machine does not have, so a server that tries to listen there fails.
+const ELSEWHERE: &str = "198.51.100.1:0";
 /// Longer than a start takes.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -81,8 +83,6 @@ async fn invalid_values_are_refused_with_their_flag() {
 #[tokio::test]
 async fn remote_clients_without_tokens_need_allow_anonymous() {
     let folder = tempfile::tempdir().unwrap();
-    // An address that this machine does not have, so a server that tries to listen there fails.
-    const ELSEWHERE: &str = "198.51.100.1:0";
     for (server, flag) in SERVERS.iter().zip(["--public-listen", "--listen"]) {
         let message = refused(&folder, server, flag, ELSEWHERE).await;
         assert!(message.contains("--allow-anonymous") && message.contains("--token-key-file"), "{message}");
@@ -90,6 +90,35 @@ async fn remote_clients_without_tokens_need_allow_anonymous() {
         variables.push(("SIGNALING_ALLOW_ANONYMOUS".into(), "1".into()));
         let message = failure(server, &format!("{flag}={ELSEWHERE}"), &variables).await;
         assert!(!message.contains("--allow-anonymous") && message.contains("annot assign"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn internal_listener_beyond_loopback_needs_a_hash_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    for server in SERVERS {
+        let message = refused(&folder, server, "--internal-listen", ELSEWHERE).await;
+        assert!(message.contains("--hash-seed-file") && message.contains("mesh-ctl secret"), "{message}");
+        let mut variables = variables(&folder, server);
+        let seed = folder.path().join("seed");
+        std::fs::write(&seed, "5e".repeat(32)).unwrap();
+        variables.push(("SIGNALING_HASH_SEED_FILE".into(), seed.display().to_string()));
+        let message = failure(server, &format!("--internal-listen={ELSEWHERE}"), &variables).await;
+        assert!(!message.contains("--hash-seed-file") && message.contains("annot assign"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn passphrase_is_refused_as_secret_and_hash_seed() {
+    const PASSPHRASE: &str = "correct horse battery staple, again and again";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("passphrase");
+    std::fs::write(&file, PASSPHRASE).unwrap();
+    for server in SERVERS {
+        for flag in ["--mesh-secret-file", "--hash-seed-file"] {
+            let message = refused(&folder, server, flag, file.to_str().unwrap()).await;
+            assert!(message.contains("mesh-ctl secret") && !message.contains(PASSPHRASE), "{message}");
+        }
     }
 }
 

@@ -87,7 +87,7 @@ impl Mounted {
             fs::write(path, content).unwrap();
         };
         write("signaling/mesh-secret", "5e".repeat(32).as_bytes());
-        write("signaling/hash-seed", b"0x1234");
+        write("signaling/hash-seed", "5eed".repeat(16).as_bytes());
         write("signaling/admin-token", b"an-admin-token-of-pods");
         write("room-store/password", b"a-password-of-rooms");
         write("tokens/keys", &Signer::eddsa().key_file);
