@@ -150,9 +150,9 @@ impl Ledger {
         format!("m{message} (c{from} on socket {socket} to c{to})")
     }
 
-    /// Records that an edge accepted a message, possibly sent before on an earlier socket. Slow
-    /// senders receive outcomes late, so their messages have no latest outcome time.
-    pub(crate) fn taken(&mut self, message: MessageId, (socket, position): (SocketId, Position), slow: bool) {
+    /// Records that an edge accepted a message, possibly sent before on an earlier socket.
+    /// `is_deaf`: its sender reads outcomes late or never, and then any number may lack one.
+    pub(crate) fn taken(&mut self, message: MessageId, (socket, position): (SocketId, Position), is_deaf: bool) {
         let now = self.now;
         let entry = &mut self.messages[message];
         let before = entry.taken.map(|(before, _)| before);
@@ -170,7 +170,7 @@ impl Ledger {
         let pending = self.pending_by_socket.entry(socket).or_default();
         pending.insert(message);
         self.last_taken = now;
-        if pending.len() > self.max_pending && !slow {
+        if pending.len() > self.max_pending && !is_deaf {
             let what = format!("{} messages of socket {socket} have no outcome", pending.len());
             self.broken("store bound", what);
         }

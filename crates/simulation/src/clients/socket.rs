@@ -128,7 +128,8 @@ impl World {
                     }
                 }
                 ClientFrame::Request(ClientRequest::Message(message), position) => {
-                    self.ledger.taken(message, (id, position), socket.slow);
+                    // A client that has left reads no outcomes.
+                    self.ledger.taken(message, (id, position), socket.slow || socket.left);
                     request(message, &self.sendings[message], position)
                 }
             };
@@ -228,9 +229,10 @@ impl World {
         let is_drained = code == CloseCode::GOING_AWAY && self.edges[edge].draining;
         self.trace.sent(last_words, || format!("socket {id} of c{client} is closed by the mesh: {code:?}"));
         let gives_up = self.subscribers.contains(client) && code == CloseCode::TRY_AGAIN;
-        let is_unproven =
-            proves && !welcomed && (code == CloseCode::TRY_AGAIN || slow && code == CloseCode::HEARTBEAT_MISSED);
-        let is_expected = left || is_drained || gives_up || is_unproven || slow && code == CloseCode::TOO_SLOW;
+        let is_unproven = proves && !welcomed && code == CloseCode::TRY_AGAIN;
+        // A Ping waits behind the messages that the client has not read.
+        let is_too_slow = slow && [CloseCode::TOO_SLOW, CloseCode::HEARTBEAT_MISSED].contains(&code);
+        let is_expected = left || is_drained || gives_up || is_unproven || is_too_slow;
         if !is_expected {
             self.ledger.broken("closed by the mesh", format!("socket {id} of c{client}: {code:?}"));
         }
