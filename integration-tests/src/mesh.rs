@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, control_socket, serve_control};
 use signaling_rendezvous::{KeyHash, Ranking};
-use signaling_server::MeshSecret;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -229,11 +228,6 @@ impl TestMesh {
         std::fs::read_to_string(self.dir.path().join("mesh.secret")).unwrap().trim().to_owned()
     }
 
-    /// Returns the bearer token that a server with the mesh secret sends to others.
-    pub fn bearer(&self) -> String {
-        bearer_of(&self.secret())
-    }
-
     /// Returns the ids of all running nodes by their rank for a client or room, the owner first.
     /// The second one is the backup of a room. Draining nodes keep their rank here.
     pub fn ranked(&self, name: &str) -> Vec<String> {
@@ -257,12 +251,6 @@ impl TestMesh {
     pub fn id_owned_by(&self, node: &str, prefix: &str) -> String {
         (0..).map(|n| format!("{prefix}-{n}")).find(|id| self.owner(id) == node).unwrap()
     }
-}
-
-/// Returns the bearer token that a server with this mesh secret sends to others.
-pub fn bearer_of(secret: &str) -> String {
-    let value = MeshSecret::new(secret).unwrap().bearer();
-    value.to_str().unwrap().trim_start_matches("Bearer ").to_owned()
 }
 
 /// Has the balancers serve the demo page with buttons that start, drain and kill nodes. They work

@@ -6,12 +6,15 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use signaling_admin::servers::{Flow, Server, Totals};
 use signaling_core::balancer::handoff_scheduler::{HandoffScheduler, RebalanceSummary};
 use signaling_core::balancer::placement::Placement;
 use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, NodeReport};
 use signaling_edge::shell::{Backend, Edge, LinkEvent, unavailable};
 use signaling_protocol::NodeId;
 use signaling_server::Health;
+use signaling_server::admin::handlers::view_name;
+use signaling_server::mesh_status::ServerStatus;
 use signaling_server::trunk::{OutboundTrunk, TrunkCloseReason};
 use slotmap::SecondaryMap;
 use tokio::sync::{Notify, oneshot};
@@ -28,6 +31,8 @@ pub const HANDOFF_TICK: Duration = Duration::from_millis(5);
 pub struct BalancerBackend {
     state: Rc<RefCell<State>>,
     health: Health,
+    /// The part of a report that all servers share.
+    status: Rc<ServerStatus>,
     /// Set when clients may wait for their handoff.
     planned: Rc<Notify>,
 }
@@ -53,19 +58,38 @@ pub(crate) struct NodeLink {
 impl BalancerBackend {
     /// Creates a backend without trunks. `hash_seed` must be the same on all servers. From the
     /// first view on, `health` is ready while a node takes clients.
-    pub fn new(hash_seed: u64, health: Health) -> Self {
+    pub fn new(hash_seed: u64, health: Health, status: ServerStatus) -> Self {
         let state = State {
             placement: Placement::new(hash_seed),
             handoffs: HandoffScheduler::new(HANDOFFS_PER_TICK),
             links: SecondaryMap::new(),
             is_ending: false,
         };
-        Self { state: Rc::new(RefCell::new(state)), health, planned: Rc::default() }
+        Self { state: Rc::new(RefCell::new(state)), health, status: Rc::new(status), planned: Rc::default() }
     }
 
     /// Calls a function with the state. Panics if the function calls the backend.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         act(&mut self.state.borrow_mut())
+    }
+
+    /// Returns the report of this balancer for operators.
+    pub(crate) fn report(&self, core: &EdgeCore) -> Server {
+        let counts = core.counts();
+        let flow = |(from, to, clients): (&str, &str, u64)| Flow { from: from.to_owned(), to: to.to_owned(), clients };
+        self.with(|state| {
+            let mut suspects: Vec<_> = state.placement.suspect_ids().map(|node| node.as_str().to_owned()).collect();
+            suspects.sort_unstable();
+            Server {
+                view: view_name(state.placement.view()),
+                clients: core.len(),
+                suspects,
+                totals: Totals { messages: counts.ups, delivered: counts.downs, unavailable: 0 },
+                latency_us: core.delays().counts().collect(),
+                flows: state.handoffs.counts().iter().map(flow).collect(),
+                ..self.status.report()
+            }
+        })
     }
 
     /// Adds a trunk as the link in use of its node. The receiver gets the reason of its end. Fails
@@ -164,7 +188,12 @@ impl Backend for BalancerBackend {
 
     fn on_link_event(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey, event: LinkEvent) {
         match event {
-            LinkEvent::Announced(report) => self.on_announcement(now, core, link, report == NodeReport::Draining),
+            LinkEvent::Announced(NodeReport::Draining) => self.on_announcement(now, core, link, true),
+            LinkEvent::Announced(NodeReport::Serving) => self.on_announcement(now, core, link, false),
+            LinkEvent::Announced(NodeReport::StatusRequest) => {
+                let report = self.report(core);
+                core.send_status(link, &serde_json::to_vec(&report).unwrap_or_default());
+            }
             LinkEvent::Down { is_lost } => self.with(|State { placement, handoffs, links, .. }| {
                 let Some(NodeLink { node, .. }) = links.get(link) else { return };
                 placement.link_down(node, link);

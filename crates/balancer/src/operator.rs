@@ -6,14 +6,14 @@ use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use signaling_admin::clients::Kicked;
-use signaling_admin::servers::{Flow, Nodes, Server, Totals};
+use signaling_admin::servers::{Nodes, Server};
 use signaling_core::View;
 use signaling_core::edge::KickName;
 use signaling_edge::shell::Edge;
-use signaling_server::admin::handlers::{document, view_name};
+use signaling_server::admin::handlers::document;
 use signaling_server::http::Refused;
 use signaling_server::local_calls::LocalCaller;
-use signaling_server::mesh_status::{ServerStatus, ask_all};
+use signaling_server::mesh_status::{ask_all, ask_for_edges};
 use signaling_server::server_client::ServerClient;
 use tokio::sync::watch;
 
@@ -23,34 +23,13 @@ use crate::backend::BalancerBackend;
 pub(crate) struct Floor {
     /// Sessions of the clients.
     pub(crate) edge: Edge,
-    /// Placement of the clients.
+    /// Placement of the clients, and this balancer's report.
     pub(crate) backend: BalancerBackend,
-    /// The part of a report that all servers share.
-    pub(crate) status: ServerStatus,
 }
 
 impl Floor {
     fn report(&self) -> Server {
-        let base = self.status.report();
-        let (totals, latency_us) = self.edge.with_core(|core| {
-            let counts = core.counts();
-            let totals = Totals { messages: counts.ups, delivered: counts.downs, unavailable: 0 };
-            (totals, core.delays().counts().collect())
-        });
-        let flow = |(from, to, clients): (&str, &str, u64)| Flow { from: from.to_owned(), to: to.to_owned(), clients };
-        self.backend.with(|state| {
-            let mut suspects: Vec<_> = state.placement.suspect_ids().map(|node| node.as_str().to_owned()).collect();
-            suspects.sort_unstable();
-            Server {
-                view: view_name(state.placement.view()),
-                clients: self.edge.clients(),
-                suspects,
-                totals,
-                latency_us,
-                flows: state.handoffs.counts().iter().map(flow).collect(),
-                ..base
-            }
-        })
+        self.edge.with_core(|core| self.backend.report(core))
     }
 }
 
@@ -86,7 +65,8 @@ async fn server(State(api): State<OperatorApi>) -> Result<Json<Server>, Refused>
 async fn nodes(State(api): State<OperatorApi>) -> Result<Json<Nodes>, Refused> {
     let own = api.floor.ask(Floor::report).await?;
     let view = api.views.borrow().clone();
-    Ok(Json(ask_all(&api.client, &view, own).await))
+    let edges = ask_for_edges(&api.client, &view);
+    Ok(Json(ask_all(&api.client, &view, own, edges).await))
 }
 
 async fn kick(State(api): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Kicked>, Refused> {

@@ -58,16 +58,16 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     config.edge.identity.warn_if_open(public.local_addr());
     MemoryBound::of(&config.edge).announce("clients");
 
-    let backend = BalancerBackend::new(config.common.hash_seed.get(), health.clone());
-    let edge = Edge::new(&config.edge, Box::new(backend.clone())).context("cannot watch sockets")?;
     let status = ServerStatus::new(&config.common, Role::Balancer, health.clone(), Rc::clone(&discovery));
+    let backend = BalancerBackend::new(config.common.hash_seed.get(), health.clone(), status);
+    let edge = Edge::new(&config.edge, Box::new(backend.clone())).context("cannot watch sockets")?;
     let counted = edge.clone();
     let clients = move || Some(counted.clients());
     let load_readiness =
         LoadReadinessTask::new(&config.common, load_readiness, balancers.subscribe(), health.clone(), clients);
     let (floor, calls) = local_calls();
-    let secrets = config.common.mesh_secrets.clone();
-    let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
+    let proofs = config.common.proofs.clone();
+    let client = ServerClient::new(proofs.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
     let api = OperatorApi {
         floor,
         client: client.context("cannot create the client for requests to other servers")?,
@@ -77,7 +77,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let operators = operator::routes().with_state(api).merge(health::drain_routes(health.clone()));
     let router = health::router(health.clone())
         .merge(load_readiness.router())
-        .merge(admin::server_router(server_routes, secrets.clone()))
+        .merge(admin::server_router(server_routes, proofs.clone()))
         .merge(admin::operator_router(operators, config.common.admin_token.clone()))
         .merge(config.common.hosts().guard(health::metrics_router().merge(dashboard::router())))
         .fallback(not_found);
@@ -86,19 +86,13 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(serve_router(internal, router));
     tasks.spawn_local(telemetry::watch_event_loop());
     tasks.spawn_local(edge.clone().sweep());
-    tasks.spawn_local(calls.answer(Floor { edge: edge.clone(), backend: backend.clone(), status }));
+    tasks.spawn_local(calls.answer(Floor { edge: edge.clone(), backend: backend.clone() }));
     tasks.spawn_local(config.edge.identity.clone().follow());
     tasks.spawn_local(backend.clone().run_handoffs(edge.clone()));
-    let manager = TrunkManager {
-        edge: edge.clone(),
-        backend: backend.clone(),
-        secrets: secrets.clone(),
-        id: config.common.id.clone(),
-        internal_port,
-    };
+    let manager = TrunkManager { edge: edge.clone(), backend: backend.clone(), proofs: proofs.clone(), internal_port };
     tasks.spawn_local(manager.follow(discovery.subscribe()));
     tasks.spawn_local(load_readiness.run().context("cannot create the client for client counts")?);
-    tasks.spawn_local(config.common.mesh_secrets.clone().follow(|_| {}));
+    tasks.spawn_local(proofs.secrets().clone().follow(|_| {}));
     tasks.spawn_local(edge.clone().renew_certificate());
     let mut pages = pages::router(config.demo);
     if config.demo {

@@ -1,7 +1,9 @@
 //! Trunks of the balancer, one per node of the view. Reopens a lost trunk. Closes a trunk when the
-//! view drops its node or address. `run` starts it. It adds trunks to `backend`.
+//! view drops its node or address, and replaces it when the mesh secret changes: nodes close trunks
+//! of a removed secret. `run` starts it. It adds trunks to `backend`.
 
 use std::collections::HashMap;
+use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,8 +12,8 @@ use signaling_core::View;
 use signaling_core::edge::LinkKey;
 use signaling_edge::shell::Edge;
 use signaling_protocol::{Backoff, NodeId};
-use signaling_server::Secrets;
 use signaling_server::clock::ticks;
+use signaling_server::proofs::Proofs;
 use signaling_server::telemetry::publish_on_scrape;
 use signaling_server::trunk;
 use tokio::sync::watch;
@@ -42,16 +44,20 @@ pub struct TrunkManager {
     pub edge: Edge,
     /// Assignment of clients to trunks.
     pub backend: BalancerBackend,
-    /// Secrets of the mesh. The primary one is sent to nodes.
-    pub secrets: Secrets,
-    /// Name of this balancer.
-    pub id: NodeId,
+    /// Proofs of the mesh secret for nodes.
+    pub proofs: Proofs,
     /// Port of this balancer's internal listener, reported to nodes.
     pub internal_port: u16,
 }
 
 /// Target of a trunk: a node at an address.
-type Target = (NodeId, String);
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Target {
+    node: NodeId,
+    address: String,
+    /// Number of changes of the primary secret before its proof.
+    renewal: u64,
+}
 
 /// Tasks that keep trunks open.
 #[derive(Default)]
@@ -68,18 +74,18 @@ struct Opener {
 
 impl Openers {
     /// Starts an opener for each member without one, and reports to the others if the view has
-    /// their targets.
-    fn follow(&mut self, manager: &Rc<TrunkManager>, view: &View) {
+    /// their targets. `renewal`: number of changes of the primary secret.
+    fn follow(&mut self, manager: &Rc<TrunkManager>, view: &View, renewal: u64) {
         while self.tasks.try_join_next().is_some() {}
-        self.opener_by_target.retain(|(node, address), opener| {
-            let is_wanted = view.get(node.as_str()).is_some_and(|member| member.address.as_str() == address);
-            opener.wanted.send_replace(is_wanted);
+        self.opener_by_target.retain(|Target { node, address, renewal: of }, opener| {
+            let is_there = view.get(node.as_str()).is_some_and(|member| member.address.as_str() == address);
+            opener.wanted.send_replace(is_there && *of == renewal);
             !opener.task.is_finished()
         });
         for member in view.members() {
-            let target = (member.id.clone(), member.address.to_string());
+            let target = Target { node: member.id.clone(), address: member.address.to_string(), renewal };
             self.opener_by_target.entry(target.clone()).or_insert_with(|| {
-                let span = info_span!("trunk", node = %target.0, address = %target.1);
+                let span = info_span!("trunk", node = %target.node, address = %target.address);
                 let (wanted, is_wanted) = watch::channel(true);
                 let task = Rc::clone(manager).keep_open(span, target, is_wanted);
                 Opener { wanted, task: self.tasks.spawn_local(task) }
@@ -99,12 +105,14 @@ impl TrunkManager {
                 manager.backend.with(|state| metrics::publish(state));
             }
         });
-        let mut openers = Openers::default();
+        let (mut openers, mut renewal) = (Openers::default(), 0);
+        let mut secrets = this.proofs.secrets().subscribe();
+        let mut primary = this.proofs.secrets().primary();
         let mut ticks = ticks(PROBATION_INTERVAL);
         loop {
             let view = views.borrow_and_update().clone();
             debug!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "view changed, places clients again");
-            openers.follow(&this, &view);
+            openers.follow(&this, &view, renewal);
             this.backend.with(|state| state.placement.set_view(Instant::now(), view));
             this.rebalance();
             loop {
@@ -113,6 +121,11 @@ impl TrunkManager {
                         Ok(()) => break,
                         Err(_) => return,
                     },
+                    Ok(()) = secrets.changed() => {
+                        let earlier = mem::replace(&mut primary, this.proofs.secrets().primary());
+                        renewal += u64::from(earlier != primary);
+                        break;
+                    }
                     _ = ticks.tick() => {
                         if this.backend.with(|state| state.placement.end_probations(Instant::now())) {
                             info!("node is healthy again, its clients return");
@@ -125,13 +138,13 @@ impl TrunkManager {
     }
 
     /// Keeps one trunk open while `wanted`. Events name the span; entering it costs time per frame.
-    async fn keep_open(self: Rc<Self>, span: Span, (node, address): Target, mut wanted: watch::Receiver<bool>) {
+    async fn keep_open(self: Rc<Self>, span: Span, target: Target, mut wanted: watch::Receiver<bool>) {
+        let Target { node, address, .. } = target;
         let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
         let mut reported = String::new();
         while *wanted.borrow_and_update() && !self.backend.with(|state| state.is_ending) {
-            let secret = self.secrets.primary();
             let opened = tokio::select! {
-                opened = timeout(OPEN_TIMEOUT, trunk::open(&address, &secret, self.id.as_str(), self.internal_port)) => opened,
+                opened = timeout(OPEN_TIMEOUT, trunk::open(&node, &address, &self.proofs, self.internal_port)) => opened,
                 () = unwanted(&mut wanted) => return,
             };
             let started = Instant::now();

@@ -20,7 +20,7 @@ use signaling_core::{Member, View};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::Rules;
-use signaling_wire::lane::LENGTH_BYTES;
+use signaling_wire::lane::HEAD_BYTES;
 use signaling_wire::{ExchangeNumber, Incarnation, SessionId, resume};
 
 /// Simulated duration of one turn of the event loops.
@@ -130,7 +130,7 @@ impl Bench {
     }
 
     fn open_lane(&mut self, from: usize, to: usize) -> Result<()> {
-        let peer = self.nodes[from].core.peers().find(|(_, peer)| *peer == address(to)).map(|(peer, _)| peer);
+        let peer = self.nodes[from].core.peers().find(|(_, peer)| *peer == Some(&*address(to))).map(|(peer, _)| peer);
         let peer = peer.context("a node without a peer")?;
         let opening = self.nodes[from].core.open_lane(self.now, peer).context("an unknown peer")?;
         let inbound = self.nodes[to].core.accept_lane(self.now, &opening)?.context("a later exchange")?;
@@ -170,7 +170,7 @@ impl Bench {
                 self.timed("lane frame", from, |core, now| core.take_lane_frame(now, peer, exchange))
             {
                 self.cost.lane_bytes += frame.len();
-                self.timed("batch", to, |core, now| core.batch(now, inbound, &frame[LENGTH_BYTES..]))?;
+                self.timed("batch", to, |core, now| core.batch(now, inbound, &frame[HEAD_BYTES..]))?;
             }
             if let Some(number) =
                 self.timed("acknowledgement", to, |core, now| core.take_acknowledgement(now, inbound.peer))

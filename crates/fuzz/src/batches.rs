@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings};
 use signaling_protocol::NodeId;
 use signaling_wire::forward::{self, Item};
-use signaling_wire::lane::{BatchReader, Opening};
+use signaling_wire::lane::{Frame, FrameReader, Opening};
 use signaling_wire::{ExchangeNumber, Incarnation, resume};
 
 /// Parses any bytes as a batch, and passes them to a node as a batch and as the body of a lane. The
@@ -26,17 +26,20 @@ pub fn batches(data: &[u8]) {
     }
     let (Ok(id), now) = (NodeId::new("node-0"), Instant::now()) else { return };
     let mut node = NodeCore::new(settings(id, now, RoomSettings::default()));
-    let opening = Opening {
-        sender: "node-1".to_owned(),
-        address: None,
-        incarnation: Incarnation([1; 8]),
-        exchange: ExchangeNumber(1),
-    };
+    let opening =
+        Opening { sender: "node-1".to_owned(), incarnation: Incarnation([1; 8]), exchange: ExchangeNumber(1) };
     let Ok(Some(exchange)) = node.accept_lane(now, &opening) else { return };
     if node.batch(now, exchange, data).is_ok() {
         assert!(node.batch(now, exchange, data).is_ok(), "a second copy is a duplicate");
     }
-    let _ = BatchReader::default().read(data, |batch| node.batch(now, exchange, batch));
+    let _ = FrameReader::default().read(data, |frame| match frame {
+        Frame::Batch(batch) => node.batch(now, exchange, batch),
+        Frame::Acknowledgement(number) => {
+            node.return_acknowledged(now, exchange, number);
+            Ok(())
+        }
+        Frame::Exchange(_) => Ok(()),
+    });
     (0..60).for_each(|second| node.sweep(now + Duration::from_secs(second)));
 }
 

@@ -15,7 +15,6 @@ use signaling_server::local_calls::local_calls;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient};
 use signaling_server::{Health, Listener, Shutdown, admin, dashboard, health, process, telemetry};
-use signaling_wire::Incarnation;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
@@ -74,9 +73,9 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let direct =
         public.as_ref().map(|_| DirectEdge::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
     let status = ServerStatus::new(&config.common, Role::Node, health.clone(), Rc::clone(&discovery));
-    let secrets = config.common.mesh_secrets.clone();
+    let proofs = config.common.proofs.clone();
     let (caller, calls) = local_calls();
-    let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
+    let client = ServerClient::new(proofs.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
     let peers = PeerQueries {
         own: config.common.id.clone(),
         client: client.context("cannot create the client for requests to peer nodes")?,
@@ -86,22 +85,23 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     if let Some(kicks) = config.kicks.clone() {
         tasks.spawn_local(kicks.follow(node.clone()));
     }
-    let operators = shell::operators(OperatorApi { floor: caller, peers, health: health.clone() });
+    let api = OperatorApi { floor: caller, peers, health: health.clone() };
+    let (operators, server_routes) = (shell::operators(api.clone()), shell::server_routes(api));
     let counted = direct.clone();
     let clients = move || counted.as_ref().map(|direct| direct.edge.clients());
     let load_readiness =
         LoadReadinessTask::new(&config.common, config.load_readiness, discovery.subscribe(), health.clone(), clients);
     let router = health::router(health.clone())
         .merge(load_readiness.router())
-        .merge(admin::server_router(operators.clone(), secrets.clone()))
+        .merge(admin::server_router(server_routes, proofs.clone()))
         .merge(admin::operator_router(operators, config.common.admin_token.clone()))
         .merge(config.common.hosts().guard(health::metrics_router().merge(dashboard::router())))
         .fallback(not_found);
     tasks.spawn_local(calls.answer(Floor { node: node.clone(), direct: direct.clone(), status }));
     let keys = node.clone();
-    tasks.spawn_local(secrets.clone().follow(move |accepted| keys.set_mesh_secrets(accepted)));
+    tasks.spawn_local(proofs.secrets().clone().follow(move |accepted| keys.set_mesh_secrets(accepted)));
     let refusals = Rc::new(RefCell::default());
-    let served = Internal { node: node.clone(), secrets: secrets.clone(), router, refusals };
+    let served = Internal { node: node.clone(), proofs: proofs.clone(), router, refusals };
     tasks.spawn_local(shell::serve(served, internal));
     tasks.spawn_local(telemetry::watch_event_loop());
     tasks.spawn_local(node.clone().sweep());
@@ -114,7 +114,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         tasks.spawn_local(shell::watch_store(store));
     }
     let http = shell::lane_http_client().context("cannot forward to other nodes")?;
-    tasks.spawn_local(shell::follow_views(node.clone(), http, discovery.subscribe(), secrets.clone()));
+    tasks.spawn_local(shell::follow_views(node.clone(), http, discovery.subscribe(), proofs.clone()));
     if let (Some(direct), Some(listener)) = (&direct, public) {
         MemoryBound::of(&config.edge).announce("direct clients");
         config.edge.identity.warn_if_open(listener.local_addr());
@@ -193,11 +193,9 @@ async fn drain_direct_clients(direct: Option<&DirectEdge>, window: Duration) {
 }
 
 fn settings(config: &Config) -> anyhow::Result<Settings> {
-    let mut incarnation = [0; 8];
-    getrandom::fill(&mut incarnation).context("no random numbers available")?;
     Ok(Settings {
         id: config.common.id.clone(),
-        incarnation: Incarnation(incarnation),
+        incarnation: config.common.proofs.incarnation(),
         hash_seed: config.common.hash_seed.get(),
         hold: config.hold,
         resume: config.resume,
@@ -216,7 +214,7 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
             signal_scope: config.signal_scope,
             ..RoomSettings::default()
         },
-        resume_key: config.common.mesh_secrets.primary().resume_tokens().clone(),
+        resume_key: config.common.proofs.secrets().primary().resume_tokens().clone(),
         epoch: (Instant::now(), SystemTime::now()),
     })
 }

@@ -9,10 +9,11 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 
-use crate::auth::{bearer_token, require_mesh_secret};
+use crate::AdminToken;
+use crate::auth::{bearer_token, require_proof};
 use crate::http::{not_found, refusal};
 use crate::metrics::{InternalRefusal, METRICS};
-use crate::{AdminToken, Secrets};
+use crate::proofs::Proofs;
 
 /// Path prefix of the routes for other servers of the mesh.
 pub const BETWEEN_SERVERS: &str = "/internal/v1/admin";
@@ -24,10 +25,10 @@ pub fn operator_router(routes: Router, token: Option<AdminToken>) -> Router {
     Router::new().nest("/admin", with_fallbacks(routes).layer(from_fn_with_state(token, require_token)))
 }
 
-/// Serves routes for other servers under [`BETWEEN_SERVERS`]. Answers 401 to a request without the
-/// mesh secret, then 404 for an unknown route, and 405 for another method.
-pub fn server_router(routes: Router, secrets: Secrets) -> Router {
-    let guard = from_fn_with_state(secrets, require_mesh_secret);
+/// Serves routes for other servers under [`BETWEEN_SERVERS`]. Answers 401 to a request without a
+/// proof of the mesh secret, then 404 for an unknown route, and 405 for another method.
+pub fn server_router(routes: Router, proofs: Proofs) -> Router {
+    let guard = from_fn_with_state(proofs, require_proof);
     Router::new().nest(BETWEEN_SERVERS, with_fallbacks(routes).layer(guard))
 }
 

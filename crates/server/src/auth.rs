@@ -4,16 +4,15 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use ::http::HeaderMap;
 use ::http::header::AUTHORIZATION;
-use ::http::{HeaderMap, StatusCode};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use tracing::warn;
 
-use crate::Secrets;
-use crate::http::refusal;
 use crate::metrics::{InternalRefusal, METRICS};
+use crate::proofs::{ProofError, Proofs, Purpose};
 
 const MAX_SOURCES: usize = 1_024;
 
@@ -26,13 +25,17 @@ pub fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
-/// Middleware that answers 401 to a request without the mesh secret.
-pub(crate) async fn require_mesh_secret(State(secrets): State<Secrets>, request: Request, next: Next) -> Response {
-    if secrets.authorize(request.headers()) {
-        return next.run(request).await;
+/// Middleware that refuses a request without a proof of the mesh secret.
+pub(crate) async fn require_proof(State(proofs): State<Proofs>, request: Request, next: Next) -> Response {
+    match proofs.check(Purpose::Request, request.headers()) {
+        Ok(_) => next.run(request).await,
+        Err(error) => {
+            if error == ProofError::NoProof {
+                METRICS.internal_refusals.of(InternalRefusal::Secret).inc();
+            }
+            proofs.refuse(error)
+        }
     }
-    METRICS.internal_refusals.of(InternalRefusal::Secret).inc();
-    refusal(StatusCode::UNAUTHORIZED, "unauthorized", "this needs the mesh secret as bearer token", None)
 }
 
 /// Counts refused requests, and logs each source address once, up to 1,024 addresses.
@@ -46,7 +49,7 @@ impl RefusalLog {
     pub fn record(&mut self, source: IpAddr) {
         METRICS.internal_refusals.of(InternalRefusal::Secret).inc();
         if self.sources.len() < MAX_SOURCES && self.sources.insert(source) {
-            warn!(%source, "request without the mesh secret refused; compare --mesh-secret-file of both servers");
+            warn!(%source, "request without a proof of the mesh secret refused; compare --mesh-secret-file of both servers");
             if self.sources.len() == MAX_SOURCES {
                 warn!("requests of {MAX_SOURCES} sources refused, further sources are only counted");
             }

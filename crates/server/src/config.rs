@@ -11,10 +11,12 @@ use clap::builder::{FalseyValueParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use signaling_discovery::Source;
 use signaling_protocol::NodeId;
+use signaling_wire::Incarnation;
 use tracing_subscriber::EnvFilter;
 
 use crate::config_file::ConfigFileArgs;
 use crate::http::hosts::{Hosts, parse_host};
+use crate::proofs::Proofs;
 use crate::secrets::Secrets;
 use crate::{AdminToken, HashSeed, ReloadableFile};
 
@@ -117,8 +119,8 @@ pub enum LogFormat {
 #[derive(Debug, Clone)]
 pub struct Common {
     args: CommonArgs,
-    /// Secrets that all servers of the mesh share.
-    pub mesh_secrets: Secrets,
+    /// Proofs of the mesh secret that this process makes and checks.
+    pub proofs: Proofs,
     /// Seed of the rendezvous hash, 0 unless the mesh sets one. Beyond loopback it does.
     pub hash_seed: HashSeed,
     /// Bearer token of `/admin`; `None` if that refuses every request.
@@ -157,7 +159,11 @@ impl CommonArgs {
         }
         let admin_token =
             read_optional("--admin-token-file", self.admin_token_file.as_deref(), |content| AdminToken::new(content))?;
-        let common = Common { mesh_secrets, hash_seed: hash_seed.unwrap_or_default(), admin_token, args: self };
+        let (mut incarnation, hash_seed) = ([0; 8], hash_seed.unwrap_or_default());
+        let no_random = |error| ConfigError { flag: "--id", why: format!("no random number for the start: {error}") };
+        getrandom::fill(&mut incarnation).map_err(no_random)?;
+        let proofs = Proofs::new(self.id.clone(), Incarnation(incarnation), hash_seed, mesh_secrets);
+        let common = Common { proofs, hash_seed, admin_token, args: self };
         common.check_source("--discovery", &common.discovery)?;
         Ok(common)
     }
@@ -236,7 +242,7 @@ mod tests {
         let cli = Cli::try_parse_from(required.iter().chain(&others)).unwrap();
         let common = cli.common.check().unwrap();
         assert_eq!((common.hash_seed.get(), common.reveal_nodes), (16, true));
-        assert_eq!(common.mesh_secrets.primary(), MeshSecret::new(SECRET).unwrap());
+        assert_eq!(common.proofs.secrets().primary(), MeshSecret::new(SECRET).unwrap());
         assert!(common.admin_token.as_ref().unwrap().matches(b"an-admin-token-of-mine"));
         let printed = format!("{common:?}");
         assert!(!printed.contains(SECRET) && !printed.contains("token-of"), "{printed}");

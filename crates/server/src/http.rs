@@ -7,6 +7,6 @@ mod refuse;
 mod serve;
 mod upgrade;
 
-pub use refuse::{Refused, not_found, refusal};
+pub use refuse::{Refused, not_found, refusal, refusal_summary};
 pub use serve::{BadHead, HttpLimits, from_router, serve_connection, serve_router};
 pub use upgrade::{UpgradeError, upgraded_from, upgraded_tcp};

@@ -29,6 +29,7 @@ pub mod mesh_status;
 pub mod metrics;
 pub mod pause_detector;
 pub mod process;
+pub mod proofs;
 mod reloadable_file;
 mod root_key;
 pub mod runtime;

@@ -2,21 +2,14 @@
 
 use std::fmt;
 
-use ::http::HeaderValue;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use signaling_wire::resume;
-use subtle::ConstantTimeEq as _;
 
 use crate::root_key::RootKey;
 
 /// Contexts of the keys. Another version of a key's use needs another context.
 const BETWEEN_SERVERS: &str = "signaling between servers v1";
 const RESUME_TOKENS: &str = "signaling resume tokens v1";
-/// What the bearer token between servers authenticates.
-const BEARER: &[u8] = b"bearer token";
-const SCHEME: &str = "Bearer ";
 
 /// The keys that follow from a mesh secret, which itself is not kept. Prints as `***`.
 #[derive(Clone)]
@@ -48,24 +41,6 @@ impl MeshSecret {
     /// Returns the key of resume tokens.
     pub fn resume_tokens(&self) -> &resume::Key {
         &self.resume_tokens
-    }
-
-    /// Returns the value of an `Authorization` header for another server, marked as sensitive.
-    pub fn bearer(&self) -> HeaderValue {
-        let value = HeaderValue::from_str(&format!("{SCHEME}{}", self.bearer_token()));
-        let mut value = value.unwrap_or_else(|_| HeaderValue::from_static(SCHEME));
-        value.set_sensitive(true);
-        value
-    }
-
-    /// Returns `true` if `candidate` is the token of [`MeshSecret::bearer`].
-    #[must_use]
-    pub fn matches(&self, candidate: &[u8]) -> bool {
-        self.bearer_token().as_bytes().ct_eq(candidate).into()
-    }
-
-    fn bearer_token(&self) -> String {
-        URL_SAFE_NO_PAD.encode(hmac::sign(&self.between_servers, BEARER))
     }
 }
 
@@ -113,6 +88,6 @@ mod tests {
     #[test]
     fn secret_is_never_printed() {
         let secret = MeshSecret::new(TEXT).unwrap();
-        assert_eq!(format!("{secret:?} {:?} {:?}", secret.bearer(), secret.resume_tokens()), "*** Sensitive ***");
+        assert_eq!(format!("{secret:?} {:?}", secret.resume_tokens()), "*** ***");
     }
 }

@@ -17,7 +17,7 @@ use crate::{Common, Health, process, unix_time};
 
 /// Maximum time for a server's report, which comes from its memory. Short, since the dashboard
 /// requests all reports once a second.
-const REPORT_TIMEOUT: Duration = Duration::from_millis(700);
+pub const REPORT_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Source of this server's own report. It stays on the server's thread, as it is not `Send`.
 pub struct ServerStatus {
@@ -60,28 +60,30 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Requests reports of the nodes of `view`, and then of the balancers with trunks to them, within
-/// 5 s together and at most 700 ms each. `own` is the report of this server. Each member of the
-/// view and each balancer is listed, without an answer as `server: None`. `missing` has the reason
-/// of each node without one, or with another server at its address.
-pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
+/// Requests reports of the nodes of `view`, within 5 s together and at most 700 ms each. `own` is
+/// the report of this server, `edges` has those of the balancers that it knows of. Each member of
+/// the view and each balancer with a trunk to a node is listed, without a report as `server: None`.
+/// `missing` has the reason of each node without one, or with another server at its address.
+pub async fn ask_all(
+    client: &ServerClient,
+    view: &View,
+    own: Server,
+    edges: impl Future<Output = Vec<Server>>,
+) -> Nodes {
     let (path, deadline) = (format!("{BETWEEN_SERVERS}/server"), ServerClient::deadline());
-    let client = client.at_most(REPORT_TIMEOUT);
-    let ask = async |servers: Vec<Member>| {
-        let mut found = client.request_all::<Server>(deadline, servers, Method::GET, &path).await;
-        // After a restart a server may have the address of another one.
-        let others = found.answers.extract_if(.., |(id, server)| server.id != id.as_str());
-        let other = |(id, server): (NodeId, Server)| Missing {
-            node: id.to_string(),
-            why: format!("{} answers at its address", server.id),
-        };
-        found.missing.extend(others.map(other));
-        found.missing.sort();
-        found
-    };
     let peers = view.members().iter().filter(|member| member.id.as_str() != own.id).cloned().collect();
-    let nodes = ask(peers).await;
-    let mut reports: Vec<Server> = nodes.answers.into_iter().map(|(_, server)| server).collect();
+    let client = client.at_most(REPORT_TIMEOUT);
+    let asked = client.request_all::<Server>(deadline, peers, Method::GET, &path);
+    let (mut nodes, mut reports) = tokio::join!(asked, edges);
+    // After a restart a server may have the address of another one.
+    let others = nodes.answers.extract_if(.., |(id, server)| server.id != id.as_str());
+    let other = |(id, server): (NodeId, Server)| Missing {
+        node: id.to_string(),
+        why: format!("{} answers at its address", server.id),
+    };
+    nodes.missing.extend(others.map(other));
+    nodes.missing.sort();
+    reports.extend(nodes.answers.into_iter().map(|(_, server)| server));
     reports.push(own.clone());
 
     let mut balancers = balancers(reports.iter());
@@ -90,8 +92,6 @@ pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
         balancers.push(Balancer { balancer, address: None, clients, trunks: 0, messages: 0, server: None });
         balancers.sort_by(|one, other| one.balancer.cmp(&other.balancer));
     }
-    let others = balancers.iter().filter(|balancer| balancer.balancer != own.id).filter_map(member).collect();
-    reports.extend(ask(others).await.answers.into_iter().map(|(_, server)| server));
     let report = |id: &str| reports.iter().find(|server| server.id == id).cloned();
     for balancer in &mut balancers {
         balancer.server = report(&balancer.balancer);
@@ -107,9 +107,22 @@ pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
     Nodes { asked: own.id, view: own.view, nodes, balancers, missing }
 }
 
-fn member(balancer: &Balancer) -> Option<Member> {
-    let (id, address) = (NodeId::new(&balancer.balancer).ok()?, balancer.address.as_ref()?.parse().ok()?);
-    Some(Member { id, address, draining: false })
+/// Path below [`BETWEEN_SERVERS`] at which a node returns the reports of the balancers with trunks
+/// to it.
+pub const EDGES: &str = "/edges";
+
+/// Requests the reports of balancers from the nodes of `view`, one after the other, until one
+/// answers within 700 ms. Returns none if no node does within 5 s.
+pub async fn ask_for_edges(client: &ServerClient, view: &View) -> Vec<Server> {
+    let (path, deadline) = (format!("{BETWEEN_SERVERS}{EDGES}"), ServerClient::deadline());
+    let client = client.at_most(REPORT_TIMEOUT);
+    for node in view.members() {
+        let answer = client.request_all::<Vec<Server>>(deadline, vec![node.clone()], Method::GET, &path).await;
+        if let Some((_, edges)) = answer.answers.into_iter().next() {
+            return edges;
+        }
+    }
+    Vec::new()
 }
 
 #[cfg(test)]

@@ -6,14 +6,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ::http::HeaderMap;
 use signaling_metrics::Publish as _;
 use tokio::sync::watch;
 use tracing::info;
 
 use crate::config::ConfigError;
 use crate::metrics::{METRICS, Reload};
-use crate::{MeshSecret, ReloadableFile, auth};
+use crate::{MeshSecret, ReloadableFile};
 
 const FLAG: &str = "--mesh-secret-file";
 /// Maximum secrets in the file: an old one and a new one.
@@ -32,7 +31,7 @@ impl Secrets {
     ///
     /// # Errors
     /// If the file cannot be read, a line is no valid [`MeshSecret`], or there are none or over 2.
-    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let file = ReloadableFile::open(FLAG, path)?;
         let secrets = file.parsed(parse)?;
         Ok(Self { file, current: watch::Sender::new(secrets) })
@@ -48,11 +47,9 @@ impl Secrets {
         self.current.borrow().clone()
     }
 
-    /// Returns `true` if the bearer token is an accepted secret. Compares each in constant time.
-    #[must_use]
-    pub fn authorize(&self, headers: &HeaderMap) -> bool {
-        let Some(token) = auth::bearer_token(headers) else { return false };
-        self.current.borrow().iter().fold(false, |authorized, secret| authorized | secret.matches(token))
+    /// Returns a receiver of the accepted secrets. It sees a change while [`Secrets::follow`] runs.
+    pub fn subscribe(&self) -> watch::Receiver<Arc<[MeshSecret]>> {
+        self.current.subscribe()
     }
 
     /// Passes the accepted secrets to `changed`, now and up to 1 s after each change of the file,
@@ -91,7 +88,6 @@ fn parse(content: &[u8]) -> Result<Arc<[MeshSecret]>, String> {
 mod tests {
     use std::time::Duration;
 
-    use ::http::header::AUTHORIZATION;
     use tokio::time::timeout;
 
     use super::*;
@@ -111,10 +107,7 @@ mod tests {
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(following);
         assert_eq!(lengths.recv().await, Some(1), "it reports the present secrets");
-        let shows = |text: &str| {
-            let bearer = MeshSecret::new(text).unwrap().bearer();
-            secrets.authorize(&HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
-        };
+        let shows = |text: &str| secrets.accepted().contains(&MeshSecret::new(text).unwrap());
         assert_eq!((secrets.primary(), shows(OLD), shows(NEW)), (MeshSecret::new(OLD).unwrap(), true, false));
 
         write(&[OLD, "short"]);

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ::http::header::AUTHORIZATION;
 use ::http::{Method, StatusCode};
 use futures_util::{StreamExt as _, stream};
 use serde::de::DeserializeOwned;
@@ -13,19 +12,22 @@ use signaling_core::Member;
 use signaling_protocol::NodeId;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::Secrets;
+use crate::proofs::{Proofs, Purpose};
 
 /// Maximum time for another server's answer to a request that an operator caused.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_CONCURRENT: usize = 16;
+/// Bytes that are read of a refusal.
+const MAX_REFUSAL_BYTES: usize = 1024;
 /// Maximum time for all servers together.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Client of other servers' internal listeners, with the mesh secret. Clones share connections.
+/// Client of other servers' internal listeners, with proofs of the mesh secret. Clones share
+/// connections.
 #[derive(Clone)]
 pub struct ServerClient {
     http: reqwest::Client,
-    secrets: Secrets,
+    proofs: Proofs,
     answer_timeout: Duration,
     max_answer_bytes: usize,
 }
@@ -53,7 +55,7 @@ impl ServerClient {
     ///
     /// # Errors
     /// If the system refuses a resource of the HTTP client.
-    pub fn new(secrets: Secrets, answer_timeout: Duration, max_answer_bytes: usize) -> Result<Self, reqwest::Error> {
+    pub fn new(proofs: Proofs, answer_timeout: Duration, max_answer_bytes: usize) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder()
             .no_proxy()
             .http1_only()
@@ -62,7 +64,7 @@ impl ServerClient {
             .pool_max_idle_per_host(1)
             .redirect(reqwest::redirect::Policy::none())
             .build()?;
-        Ok(Self { http, secrets, answer_timeout, max_answer_bytes })
+        Ok(Self { http, proofs, answer_timeout, max_answer_bytes })
     }
 
     /// Returns a client on the same connections, with the shorter of its time limit and this one.
@@ -71,7 +73,7 @@ impl ServerClient {
         Self { answer_timeout: self.answer_timeout.min(answer_timeout), ..self.clone() }
     }
 
-    /// Sends a request without a body to one server, with the primary mesh secret, and returns its
+    /// Sends a request without a body to one server, with a proof of the mesh secret. Returns its
     /// answer with any status. `path` begins with `/` and can have a query.
     ///
     /// # Errors
@@ -79,9 +81,15 @@ impl ServerClient {
     /// time, or an answer above the limit.
     pub async fn request(&self, server: &Member, method: Method, path: &str) -> Result<Answer, String> {
         let exchange = async {
-            let request = self.http.request(method, format!("http://{}{path}", server.address));
-            let request = request.header(AUTHORIZATION, self.secrets.primary().bearer());
-            let mut response = request.send().await.map_err(|error| reason(&error))?;
+            let send = async || {
+                let request = self.http.request(method.clone(), format!("http://{}{path}", server.address));
+                let request = request.headers(self.proofs.headers(Purpose::Request, &server.id));
+                request.send().await.map_err(|error| reason(&error))
+            };
+            let mut response = send().await?;
+            if response.status() == StatusCode::UNAUTHORIZED && self.proofs.learn(&server.id, response.headers()) {
+                response = send().await?;
+            }
             let (status, mut body) = (response.status(), Vec::new());
             while let Some(chunk) = response.chunk().await.map_err(|error| reason(&error))? {
                 if body.len() + chunk.len() > self.max_answer_bytes {
@@ -143,6 +151,17 @@ impl ServerClient {
         result.missing.sort();
         result
     }
+}
+
+/// Returns the status of a refused request and the text of its answer, of which it reads 1 KiB.
+pub async fn refusal_text(mut response: reqwest::Response) -> String {
+    let (status, mut body) = (response.status(), Vec::new());
+    while body.len() < MAX_REFUSAL_BYTES
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        body.extend_from_slice(&chunk);
+    }
+    crate::http::refusal_summary(status, &body)
 }
 
 fn reason(error: &reqwest::Error) -> String {

@@ -5,13 +5,23 @@ use axum::body::{Body, to_bytes};
 use http::Request;
 use tower::ServiceExt as _;
 
-use crate::Secrets;
+use signaling_protocol::NodeId;
+use signaling_wire::Incarnation;
+
+use crate::proofs::Proofs;
+use crate::{HashSeed, Secrets};
 
 /// Returns the mesh secrets of a file with this content.
 pub(crate) fn secrets(content: &str) -> Secrets {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), content).unwrap();
     Secrets::read(file.path()).unwrap()
+}
+
+/// Returns the proofs of a server named "own".
+pub(crate) fn proofs() -> Proofs {
+    let (id, seed) = (NodeId::new("own").unwrap(), HashSeed::default());
+    Proofs::new(id, Incarnation([7; 8]), seed, secrets(&"5a".repeat(32)))
 }
 
 /// Returns the status and body of a router's answer.

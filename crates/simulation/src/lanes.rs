@@ -2,12 +2,13 @@
 //! node to the receiving one: batches go one way, acknowledgements the other, both in order.
 //! `nodes`, `world` and `faults` call this module.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use signaling_core::edge::FlushUrgency;
 use signaling_core::node::{BatchError, InboundExchange, PeerKey};
 use signaling_wire::forward::{self, Item};
-use signaling_wire::lane::{LENGTH_BYTES, Opening};
+use signaling_wire::lane::{HEAD_BYTES, Opening};
 use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RemainingTtl};
 
 use crate::agenda::{MS, Micros, SECOND};
@@ -45,6 +46,8 @@ pub(crate) struct Exchange {
     /// The sender's key of the receiver.
     peer: PeerKey,
     number: ExchangeNumber,
+    /// The exchange of the opposite direction in whose response it is. `None`: it is a request.
+    carrier: Option<ExchangeId>,
     /// `None` before the receiver has accepted it.
     inbound: Option<InboundExchange>,
     /// `true` once the sender has the receiver's acceptance.
@@ -64,16 +67,62 @@ const OPEN_TIMEOUT: Micros = 2 * SECOND;
 const MAX_BACKOFF: Micros = SECOND;
 
 impl World {
-    /// Opens a lane to each new peer of a node, and ends lanes to peers that it no longer knows.
+    /// Opens a lane to each new peer of a node, and ends lanes to peers that it no longer knows. A
+    /// lane to a peer outside the view is in the response to the peer's own exchange.
     pub(crate) fn update_lanes(&mut self, index: usize) {
         let place = |address: &str| address.trim_start_matches('n').split(':').next()?.parse().ok();
-        let node = &mut self.nodes[index];
-        node.peers = node.core.peers().filter_map(|(key, address)| Some((key, place(address)?))).collect();
-        let (peers, lanes) = (&node.peers, &mut node.lanes);
-        let ended: Vec<_> = lanes.extract_if(.., |peer, _| !peers.contains_key(peer)).map(|(_, id)| id).collect();
-        let new: Vec<_> = peers.keys().filter(|peer| !lanes.contains_key(peer)).copied().collect();
-        ended.into_iter().for_each(|id| self.lane_ends(id, End::Sender));
+        let (node, exchanges) = (&mut self.nodes[index], &self.exchanges);
+        node.peers = node.core.peers().filter_map(|(key, address)| Some((key, place(address?)?))).collect();
+        let (peers, inbound) = (&node.peers, &node.inbound_lanes);
+        let outside = node.core.peers().filter(|(_, address)| address.is_none());
+        let carriers: BTreeMap<_, _> = outside.filter_map(|(key, _)| Some((key, *inbound.get(&key)?))).collect();
+        let is_over = |peer: &PeerKey, id: &mut ExchangeId| match exchanges[*id].carrier {
+            Some(carrier) => carriers.get(peer) != Some(&carrier),
+            None => !peers.contains_key(peer),
+        };
+        let ended: Vec<_> = node.lanes.extract_if(.., is_over).map(|(_, id)| id).collect();
+        let new: Vec<_> = peers.keys().filter(|peer| !node.lanes.contains_key(peer)).copied().collect();
+        let returns: Vec<_> = carriers.into_iter().filter(|(peer, _)| !node.lanes.contains_key(peer)).collect();
+        for id in ended {
+            self.sender_ends(id);
+        }
         new.into_iter().for_each(|peer| self.open_lane(index, peer));
+        returns.into_iter().for_each(|(_, carrier)| self.open_return(carrier));
+    }
+
+    /// Opens the lane to the sender of an exchange in its response.
+    fn open_return(&mut self, carrier: ExchangeId) {
+        let Exchange { from: to, to: from, inbound: Some(at), sides: [receiver, sender], .. } = self.exchanges[carrier]
+        else {
+            return;
+        };
+        let Some(number) = self.nodes[from].core.open_return(self.agenda.instant(), at) else { return };
+        let id = self.exchanges.len();
+        self.nodes[from].lanes.insert(at.peer, id);
+        // Bytes of the response follow those before them.
+        let sides = [Side { open: true, ..sender }, Side { open: false, ..receiver }];
+        let (peer, inbound) = (at.peer, None);
+        self.exchanges.push(Exchange {
+            from,
+            to,
+            peer,
+            number,
+            carrier: Some(carrier),
+            inbound,
+            is_opened: true,
+            is_waiting: false,
+            sides,
+        });
+        self.carry(id, End::Sender, move |world| world.return_arrives(id, carrier));
+    }
+
+    fn return_arrives(&mut self, id: ExchangeId, carrier: ExchangeId) {
+        let Exchange { from: to, peer, .. } = self.exchanges[carrier];
+        if !self.exchanges[carrier].side(End::Sender).open {
+            return;
+        }
+        let Some(inbound) = self.nodes[to].core.accept_return(peer, self.exchanges[id].number) else { return };
+        self.inbound_opens(id, inbound);
     }
 
     fn open_lane(&mut self, from: usize, peer: PeerKey) {
@@ -89,7 +138,8 @@ impl World {
         let process = |host: Host| (host, self.server(host).generation);
         let side = |host| Side { process: process(host), open: host == here, severed: false, arrives: 0 };
         let (inbound, sides) = (None, [side(here), side(there)]);
-        self.exchanges.push(Exchange { from, to, peer, number, inbound, is_opened: false, is_waiting: false, sides });
+        let (carrier, is_opened, is_waiting) = (None, false, false);
+        self.exchanges.push(Exchange { from, to, peer, number, carrier, inbound, is_opened, is_waiting, sides });
         let delay = self.rng.delay();
         if self.reaches(here, there) && self.reaches(there, here) {
             self.later_as(Kind::Lane(id), there, delay, move |world| world.lane_arrives(id, &opening));
@@ -117,14 +167,18 @@ impl World {
             Some(Mutant::Incarnation) => Incarnation([0; 8]),
             _ => node.core.settings().incarnation,
         };
-        let earlier = node.inbound_lanes.insert(inbound.peer, id);
+        self.carry(id, End::Receiver, move |world| world.lane_opened(id, incarnation));
+        self.exchanges[id].side(End::Sender).arrives = self.agenda.now();
+        self.inbound_opens(id, inbound);
+    }
+
+    fn inbound_opens(&mut self, id: ExchangeId, inbound: InboundExchange) {
+        let to = self.exchanges[id].to;
         self.exchanges[id].inbound = Some(inbound);
         self.exchanges[id].side(End::Receiver).open = true;
-        self.exchanges[id].side(End::Sender).arrives = self.agenda.now();
-        if let Some(earlier) = earlier {
+        if let Some(earlier) = self.nodes[to].inbound_lanes.insert(inbound.peer, id) {
             self.close_receiver(earlier);
         }
-        self.carry(id, End::Receiver, move |world| world.lane_opened(id, incarnation));
         self.acknowledge(to, inbound.peer);
         self.update_lanes(to);
     }
@@ -198,7 +252,7 @@ impl World {
     fn send_batches(&mut self, id: ExchangeId) {
         let Exchange { from, peer, number, to, .. } = self.exchanges[id];
         while let Some(frame) = self.nodes[from].core.take_lane_frame(self.agenda.instant(), peer, number) {
-            let mut batch = &frame[LENGTH_BYTES..];
+            let mut batch = &frame[HEAD_BYTES..];
             if let Ok(number) = forward::open(&mut batch) {
                 self.counters.add("nodes: batches sent again", u64::from(number.0 <= self.nodes[from].last_batch));
                 self.nodes[from].last_batch = self.nodes[from].last_batch.max(number.0);
@@ -210,10 +264,10 @@ impl World {
             let batch: Rc<[u8]> = match self.mutant {
                 Some(mutant) => {
                     let (hold, view) = (RemainingTtl::from_duration(self.hold), self.nodes[to].core.view().hash());
-                    let batch = self.once.without_repeats(mutant, (from, to), &frame[LENGTH_BYTES..]);
+                    let batch = self.once.without_repeats(mutant, (from, to), &frame[HEAD_BYTES..]);
                     Rc::from(mutant.between_nodes(&batch, hold, view))
                 }
-                None => Rc::from(&frame[LENGTH_BYTES..]),
+                None => Rc::from(&frame[HEAD_BYTES..]),
             };
             let lost = if self.exchanges[id].side(End::Sender).severed { " (lost)" } else { "" };
             self.trace.sent(&batch, || format!("lane {id} n{from}>n{to}{lost} {}", describe(&batch)));
@@ -280,13 +334,13 @@ impl World {
         if end == End::Receiver {
             return self.close_receiver(id);
         }
-        let exchange = &mut self.exchanges[id];
-        let Exchange { from, peer, number, .. } = *exchange;
-        if !std::mem::replace(&mut exchange.side(End::Sender).open, false) {
+        let Exchange { from, peer, carrier, .. } = self.exchanges[id];
+        if !self.sender_ends(id) {
             return;
         }
-        self.nodes[from].core.lane_ended(self.agenda.instant(), peer, number);
-        self.carry(id, End::Sender, move |world| world.lane_ends(id, End::Receiver));
+        if let Some(carrier) = carrier {
+            return self.close_receiver(carrier);
+        }
         if self.nodes[from].lanes.get(&peer) == Some(&id) {
             let failures = self.nodes[from].failures.entry(peer).or_insert(0);
             let limit = ((20 * MS) << (*failures).min(6)).min(MAX_BACKOFF);
@@ -298,6 +352,23 @@ impl World {
                 }
             });
         }
+    }
+
+    /// Closes the sending end, and what returns on the exchange. Returns `false` if it was closed.
+    fn sender_ends(&mut self, id: ExchangeId) -> bool {
+        let exchange = &mut self.exchanges[id];
+        let Exchange { from, peer, number, .. } = *exchange;
+        let was_open = std::mem::replace(&mut exchange.side(End::Sender).open, false);
+        if was_open {
+            self.nodes[from].core.lane_ended(self.agenda.instant(), peer, number);
+            self.carry(id, End::Sender, move |world| world.lane_ends(id, End::Receiver));
+            if let Some(&returned) = self.nodes[from].inbound_lanes.get(&peer)
+                && self.exchanges[returned].carrier == Some(id)
+            {
+                self.close_receiver(returned);
+            }
+        }
+        was_open
     }
 
     fn close_receiver(&mut self, id: ExchangeId) {
@@ -312,7 +383,7 @@ impl World {
             if node.inbound_lanes.get(&inbound.peer) == Some(&id) {
                 node.inbound_lanes.remove(&inbound.peer);
             }
-            node.core.inbound_lane_ended(inbound);
+            node.core.inbound_lane_ended(self.agenda.instant(), inbound);
             self.update_lanes(to);
         }
     }

@@ -1,12 +1,14 @@
 //! Lanes: one stream of batches from each node to each other node. The node's core writes the
-//! frames, its shell reads them.
+//! batches, its shell reads them.
 //!
-//! A lane is one long HTTP exchange after another. The request has an [`Opening`] as its query. Its
-//! body is a run of frames: the length of a batch in four bytes, little-endian, and the batch
-//! ([`forward`](crate::forward)). The response starts at once, with the receiver's incarnation in
-//! [`INCARNATION_HEADER`]. Its body is a run of acknowledgements: a batch number in eight bytes,
-//! little-endian. It confirms the execution of all batches up to that number, so it also shows that
-//! the receiver is alive.
+//! A lane is one long HTTP exchange after another. The request has [`VERSION`] in
+//! [`VERSION_HEADER`] and an [`Opening`] as its query. The response starts at once, with the
+//! receiver's incarnation in a header. Both bodies are runs of frames: a byte for the
+//! kind, and the content of a [`Frame`]. Numbers are little-endian.
+//!
+//! The sender's batches and the receiver's acknowledgements of them go opposite ways. A receiver
+//! whose view lacks the sender returns its own batches in the response, behind the number of the
+//! exchange that they form. Their acknowledgements are in the request.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,24 +18,25 @@ use crate::{BatchNumber, ExchangeNumber, Incarnation};
 
 /// Path of the endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/lane";
-/// Response header with the receiver's incarnation: 16 hexadecimal digits.
-pub const INCARNATION_HEADER: &str = "signaling-incarnation";
+/// Request header with the version of the frames and of their batches.
+pub const VERSION_HEADER: &str = "signaling-lane";
+/// The version of the frames and of their batches.
+pub const VERSION: &str = "signaling-lane.v1";
 /// Maximum bytes of a batch in a lane, which the caller of [`frame`] keeps. Its two parts,
 /// envelopes with outcomes and all other items, can have [`MAX_BATCH_BYTES`] each.
 pub const MAX_BYTES: usize = 2 * MAX_BATCH_BYTES;
 
-/// Bytes of a frame before its batch.
-pub const LENGTH_BYTES: usize = size_of::<u32>();
-const ACKNOWLEDGEMENT_BYTES: usize = size_of::<u64>();
+/// Bytes of a frame before its batch: the kind, and the length of the batch.
+pub const HEAD_BYTES: usize = 1 + size_of::<u32>();
+const BATCH: u8 = 1;
+const ACKNOWLEDGEMENT: u8 = 2;
+const EXCHANGE: u8 = 3;
 
 /// The query of the request that opens an exchange.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opening {
     /// Name of the sending node.
     pub sender: String,
-    /// `HOST:PORT` of the sender's internal listener, for a receiver whose view lacks the sender.
-    /// `None` if the sender's own view lacks it.
-    pub address: Option<String>,
     /// The sender's incarnation. One that differs from a known one shows a restart: the receiver
     /// accepts batches from number 1 on, and retransmits its pending messages to the sender.
     #[serde(with = "hexadecimal")]
@@ -43,51 +46,69 @@ pub struct Opening {
     pub exchange: ExchangeNumber,
 }
 
+/// The content of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// A batch ([`forward`](crate::forward)), of at most [`MAX_BYTES`].
+    Batch(&'a [u8]),
+    /// Confirms the execution of all batches up to this one, and that the receiver is alive.
+    Acknowledgement(BatchNumber),
+    /// Begins an exchange in a response: the batches behind it belong to the exchange with this
+    /// number of the receiver, as if it had opened a lane to the sender.
+    Exchange(ExchangeNumber),
+}
+
 /// Returns a frame with the batch that `append` writes, of at most [`MAX_BYTES`], which is not
 /// checked. `capacity`: the expected bytes of the batch.
 pub fn frame(capacity: usize, append: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let mut frame = Vec::with_capacity(LENGTH_BYTES + capacity);
-    frame.extend_from_slice(&[0; LENGTH_BYTES]);
+    let mut frame = Vec::with_capacity(HEAD_BYTES + capacity);
+    frame.extend_from_slice(&[BATCH, 0, 0, 0, 0]);
     append(&mut frame);
-    let length = u32::try_from(frame.len() - LENGTH_BYTES).unwrap_or(u32::MAX);
-    if let Some(front) = frame.first_chunk_mut() {
+    let length = u32::try_from(frame.len() - HEAD_BYTES).unwrap_or(u32::MAX);
+    if let Some((_, length_at)) = frame.split_first_mut()
+        && let Some(front) = length_at.first_chunk_mut()
+    {
         *front = length.to_le_bytes();
     }
     frame
 }
 
-/// Returns the bytes of an acknowledgement of all batches up to `number`.
-pub fn acknowledgement(number: BatchNumber) -> [u8; ACKNOWLEDGEMENT_BYTES] {
-    number.0.to_le_bytes()
+/// Returns a [`Frame::Acknowledgement`].
+pub fn acknowledgement(number: BatchNumber) -> Vec<u8> {
+    numbered(ACKNOWLEDGEMENT, number.0)
 }
 
-/// Reads batches from chunks that begin and end anywhere.
+/// Returns a [`Frame::Exchange`].
+pub fn exchange(number: ExchangeNumber) -> Vec<u8> {
+    numbered(EXCHANGE, number.0)
+}
+
+fn numbered(kind: u8, number: u64) -> Vec<u8> {
+    [&[kind][..], &number.to_le_bytes()].concat()
+}
+
+/// Reads frames from chunks that begin and end anywhere.
 #[derive(Debug, Default)]
-pub struct BatchReader {
+pub struct FrameReader {
     partial: Vec<u8>,
 }
 
-impl BatchReader {
-    /// Passes each batch that is complete with this chunk to `take`.
+impl FrameReader {
+    /// Passes each frame that is complete with this chunk to `take`.
     ///
     /// # Errors
-    /// If a batch is longer than [`MAX_BYTES`], or `take` fails. Batches before it are passed. The
-    /// reader is then unusable.
+    /// If a frame is of an unknown kind, a batch is longer than [`MAX_BYTES`], or `take` fails.
+    /// Frames before it are passed. The reader is then unusable.
     pub fn read<E: From<DecodeError>>(
         &mut self,
         chunk: &[u8],
-        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+        mut take: impl FnMut(Frame<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let earlier = std::mem::take(&mut self.partial);
         let joined = if earlier.is_empty() { Vec::new() } else { [&earlier, chunk].concat() };
         let mut rest = if earlier.is_empty() { chunk } else { &joined };
-        while let Some((length, behind)) = rest.split_first_chunk() {
-            let length = u32::from_le_bytes(*length) as usize;
-            if length > MAX_BYTES {
-                return Err(DecodeError::new(format!("a batch of {length} bytes, the maximum is {MAX_BYTES}")).into());
-            }
-            let Some((batch, behind)) = behind.split_at_checked(length) else { break };
-            take(batch)?;
+        while let Some((frame, behind)) = first(rest)? {
+            take(frame)?;
             rest = behind;
         }
         self.partial = rest.to_vec();
@@ -95,22 +116,23 @@ impl BatchReader {
     }
 }
 
-/// Reads acknowledgements from chunks that begin and end anywhere.
-#[derive(Debug, Default)]
-pub struct AcknowledgementReader {
-    partial: Vec<u8>,
-}
-
-impl AcknowledgementReader {
-    /// Returns the last acknowledgement that is complete with this chunk: the number of the last
-    /// executed batch. `None`: none is complete.
-    pub fn read(&mut self, chunk: &[u8]) -> Option<BatchNumber> {
-        self.partial.extend_from_slice(chunk);
-        let (complete, rest) = self.partial.as_chunks();
-        let last = complete.last().map(|bytes| BatchNumber(u64::from_le_bytes(*bytes)));
-        self.partial = rest.to_vec();
-        last
+/// Returns the first frame and the bytes behind it. `None`: it is not complete.
+fn first(bytes: &[u8]) -> Result<Option<(Frame<'_>, &[u8])>, DecodeError> {
+    let Some((kind, rest)) = bytes.split_first() else { return Ok(None) };
+    if *kind == BATCH {
+        let Some((length, rest)) = rest.split_first_chunk() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > MAX_BYTES {
+            return Err(DecodeError::new(format!("a batch of {length} bytes, the maximum is {MAX_BYTES}")));
+        }
+        return Ok(rest.split_at_checked(length).map(|(batch, rest)| (Frame::Batch(batch), rest)));
     }
+    let of_number: fn(u64) -> Frame<'static> = match *kind {
+        ACKNOWLEDGEMENT => |number| Frame::Acknowledgement(BatchNumber(number)),
+        EXCHANGE => |number| Frame::Exchange(ExchangeNumber(number)),
+        kind => return Err(DecodeError::new(format!("a frame of the unknown kind {kind}"))),
+    };
+    Ok(rest.split_first_chunk().map(|(number, rest)| (of_number(u64::from_le_bytes(*number)), rest)))
 }
 
 /// Incarnations as text.

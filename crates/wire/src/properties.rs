@@ -11,9 +11,10 @@ use proptest::sample::Index;
 use signaling_protocol::ClientId;
 use signaling_protocol::limits::{MAX_HOLD, MAX_MESSAGE_BYTES};
 
+use crate::ExchangeNumber;
 use crate::codec::DecodeError;
 use crate::forward::{self, Item};
-use crate::lane::{self, AcknowledgementReader, BatchReader};
+use crate::lane::{self, Frame, FrameReader};
 use crate::limits::MAX_FRAME_BYTES;
 use crate::trunk::{ToEdge, ToNode};
 use crate::{BatchNumber, RemainingTtl, Seq, SessionId, resume};
@@ -76,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn batches_of_a_lane_come_back_whatever_the_chunks(
+    fn frames_of_a_lane_come_back_whatever_the_chunks(
         batches in vec((any::<u64>(), vec(frame::<Item<'_>>(), 0..6)), 1..6),
         cuts in vec(any::<Index>(), 0..12),
     ) {
@@ -84,32 +85,35 @@ proptest! {
             forward::start(out, BatchNumber(*number));
             items.iter().for_each(|item| item.append(out));
         });
-        let stream: Vec<u8> = batches.iter().flat_map(frame).collect();
+        let number = |(number, _): &(u64, Vec<Item<'_>>)| *number;
+        let between = |batch: &(u64, Vec<Item<'_>>)| {
+            let number = number(batch);
+            [lane::acknowledgement(BatchNumber(number)), lane::exchange(ExchangeNumber(number))].concat()
+        };
+        let stream: Vec<u8> = batches.iter().flat_map(|batch| [between(batch), frame(batch)].concat()).collect();
         let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(stream.len())).collect();
         cuts.extend([0, stream.len()]);
         cuts.sort_unstable();
-        let (mut reader, mut read) = (BatchReader::default(), Vec::new());
+        let (mut reader, mut read, mut others) = (FrameReader::default(), Vec::new(), Vec::new());
         for chunk in cuts.windows(2).map(|cut| &stream[cut[0]..cut[1]]) {
-            reader.read(chunk, |batch| { read.push(batch.to_vec()); Ok::<_, DecodeError>(()) }).unwrap();
+            let taken = reader.read(chunk, |frame| {
+                match frame {
+                    Frame::Batch(batch) => read.push(batch.to_vec()),
+                    Frame::Acknowledgement(BatchNumber(number)) => others.push((false, number)),
+                    Frame::Exchange(ExchangeNumber(number)) => others.push((true, number)),
+                }
+                Ok::<_, DecodeError>(())
+            });
+            taken.unwrap();
         }
+        let expected: Vec<_> = batches.iter().map(number).flat_map(|number| [(false, number), (true, number)]).collect();
+        prop_assert_eq!(others, expected);
         prop_assert_eq!(read.len(), batches.len());
         for (read, (number, items)) in read.iter().zip(&batches) {
             let mut bytes = &**read;
             prop_assert_eq!(forward::open(&mut bytes).unwrap(), BatchNumber(*number));
             assert_run_returns(bytes, items, Item::take);
         }
-    }
-
-    #[test]
-    fn last_of_all_acknowledgements_is_read_whatever_the_chunks(
-        numbers in vec(any::<u64>(), 1..6),
-        cut in any::<Index>(),
-    ) {
-        let stream: Vec<u8> = numbers.iter().flat_map(|number| lane::acknowledgement(BatchNumber(*number))).collect();
-        let (front, rest) = stream.split_at(cut.index(stream.len()));
-        let mut reader = AcknowledgementReader::default();
-        let read = [reader.read(front), reader.read(rest)];
-        prop_assert_eq!(read.into_iter().flatten().last(), numbers.last().copied().map(BatchNumber));
     }
 
     #[test]
@@ -205,10 +209,12 @@ fn largest_message_fits_and_a_larger_frame_is_refused() {
 #[test]
 fn batch_above_the_maximum_size_is_refused_at_its_length() {
     let read = |length: usize| {
-        let length = u32::try_from(length).unwrap().to_le_bytes();
-        BatchReader::default().read(&length, |_| Ok::<_, DecodeError>(()))
+        let mut head = lane::frame(0, |_| {});
+        head[1..].copy_from_slice(&u32::try_from(length).unwrap().to_le_bytes());
+        FrameReader::default().read(&head, |_| Ok::<_, DecodeError>(()))
     };
     assert!(read(lane::MAX_BYTES).is_ok(), "its bytes can follow");
     assert!(read(lane::MAX_BYTES + 1).is_err());
     assert!(forward::open(&mut &[][..]).is_err());
+    assert!(FrameReader::default().read(&[9], |_| Ok::<_, DecodeError>(())).is_err(), "an unknown kind");
 }

@@ -15,10 +15,9 @@ use crate::{Credential, DownSeq, MessageNumber, RateDebts, RemainingTtl, Seq, Se
 /// Path of the trunk endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/trunk";
 /// WebSocket subprotocol: the version of the frames.
-pub const SUBPROTOCOL: &str = "signaling-trunk.v2";
-/// Request header with the name of the edge's server.
-pub const EDGE_HEADER: &str = "signaling-edge";
-/// Request header with the port of the edge's internal listener, at the trunk's source address.
+pub const SUBPROTOCOL: &str = "signaling-trunk.v3";
+/// Request header with the port of the edge's internal listener, at the trunk's source address. It
+/// is shown to operators; no server connects to it.
 pub const INTERNAL_PORT_HEADER: &str = "signaling-internal-port";
 
 /// Number of a session on one trunk. It is never reused there.
@@ -214,6 +213,11 @@ pub enum ToNode<'a> {
         /// Time in seconds since 1970. Tokens issued up to then are rejected.
         at: u64,
     },
+    /// Answers `StatusRequest`.
+    Status {
+        /// The report of the edge's server as JSON, at most 64 KiB.
+        report: &'a [u8],
+    },
 }
 
 /// Frames from node to edge.
@@ -332,10 +336,12 @@ pub enum ToEdge<'a> {
         /// tokens were issued up to `at` close.
         at_once: bool,
     },
+    /// Asks for `Status`, for operators. Nodes connect to no edge.
+    StatusRequest,
 }
 
 impl ToEdge<'_> {
-    /// Returns the slot of the frame's session. `None`: the frame is about the node or a kick.
+    /// Returns the slot of the frame's session. `None`: the frame is about no session.
     pub fn slot(&self) -> Option<Slot> {
         match *self {
             Self::Attached { slot, .. }
@@ -347,7 +353,7 @@ impl ToEdge<'_> {
             | Self::SessionState { slot, .. }
             | Self::Probe { slot }
             | Self::Prove { slot } => Some(slot),
-            Self::Draining | Self::Serving | Self::Kicked { .. } => None,
+            Self::Draining | Self::Serving | Self::Kicked { .. } | Self::StatusRequest => None,
         }
     }
 }

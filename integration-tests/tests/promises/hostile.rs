@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use signaling_integration_tests::raw_socket::{TEXT, frame};
 use signaling_integration_tests::{
-    Head, RawSocket, TestMesh, admin_token, ask, ask_to_the_end, becomes, connect, ends, exchange, metric,
+    Head, OtherServer, RawSocket, TestMesh, admin_token, ask, ask_to_the_end, becomes, connect, ends, exchange, metric,
 };
+use signaling_server::proofs::Purpose;
 use signaling_wire::trunk::SUBPROTOCOL;
 use tokio::io::AsyncWriteExt as _;
 
@@ -91,10 +92,11 @@ async fn public_listener_refuses_internal_requests_with_secrets() {
     let mesh = TestMesh::with_balancer_flags(2, &[]).await;
     let state = mesh.state();
     let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
-    for bearer in [mesh.bearer(), admin_token(&node.internal).unwrap()] {
+    let trunk = Head::upgrade("/internal/v1/trunk").offer(SUBPROTOCOL);
+    let trunk = OtherServer::of(&mesh, "balancer-9").prove_to_node(&mesh, Purpose::Trunk, &trunk).await;
+    for bearer in [mesh.secret(), admin_token(&node.internal).unwrap()] {
         let asks =
             |path: &str, method: &str| Head::post(path, 0).method(method).with("Connection", "close").bearer(&bearer);
-        let trunk = Head::upgrade("/internal/v1/trunk").offer(SUBPROTOCOL).bearer(&bearer);
         let mut heads = vec![trunk.clone(), Head::upgrade("/v1/connect/../../internal/v1/trunk").bearer(&bearer)];
         let paths =
             "/internal/v1/admin/clients?here=true /admin/clients /metrics /readyz /livez /admin /admin/ /internal";
@@ -109,7 +111,8 @@ async fn public_listener_refuses_internal_requests_with_secrets() {
             }
         }
         // The internal listener accepts the same request.
-        let (head, status) = if bearer == mesh.bearer() { (trunk, 101) } else { (asks("/admin/clients", "GET"), 200) };
+        let (head, status) =
+            if bearer == mesh.secret() { (trunk.clone(), 101) } else { (asks("/admin/clients", "GET"), 200) };
         assert_eq!(ask(&node.internal, head).await.status, status);
     }
 }

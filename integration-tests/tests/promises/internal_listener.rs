@@ -5,12 +5,17 @@ use std::time::Duration;
 
 use signaling_integration_tests::raw_socket::{BINARY, frame};
 use signaling_integration_tests::{
-    Head, Peer, RawSocket, TestMesh, admin_token, ask, ask_on, becomes, connect, connect_from, ends, get, host, metric,
-    until, until_some,
+    Head, OtherServer, Peer, RawSocket, TestMesh, admin_token, ask, ask_on, becomes, connect, connect_from, ends, get,
+    host, metric, until, until_some,
 };
-use signaling_wire::forward::{self, Envelope, Item, QueueId};
+use signaling_server::HashSeed;
+use signaling_server::proofs::{INCARNATION_HEADER, Purpose};
+use signaling_wire::forward::{self, Envelope, EnvelopeOutcome, Item, QueueId};
+use signaling_wire::lane::{Frame, FrameReader};
 use signaling_wire::trunk::SUBPROTOCOL;
-use signaling_wire::{BatchNumber, MessageNumber, Origin, RemainingTtl, SessionId, lane, limits};
+use signaling_wire::{
+    BatchNumber, DecodeError, ExchangeNumber, MessageNumber, Origin, RemainingTtl, SessionId, lane, limits,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -20,27 +25,27 @@ const REFUSED: &str = "signaling_refused_internal_total";
 const LANE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[tokio::test]
-async fn internal_request_needs_the_mesh_secret() {
+async fn internal_request_needs_a_proof_of_the_mesh_secret() {
     let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     let node = mesh.node_internal(0);
-    let (secret, bearer) = (mesh.secret(), mesh.bearer());
+    let (secret, other) = (mesh.secret(), OtherServer::of(&mesh, "node-9"));
+    let stranger = OtherServer::with_secret(&mesh, "node-9", &"5a".repeat(32));
     let mut tried = 0.0;
-    for head in [trunk(), Head::post(lane::PATH, 0), Head::get(TRUNK), Head::get(lane::PATH)] {
-        let with = |value: &str| head.clone().with("Authorization", value);
-        let right = format!("Bearer {bearer}");
+    for (purpose, head) in [(Purpose::Trunk, trunk()), (Purpose::Lane, lane_request(1)), (Purpose::Request, report())] {
+        let proven = other.prove_to_node(&mesh, purpose, &head).await;
+        let other_purpose = if purpose == Purpose::Lane { Purpose::Trunk } else { Purpose::Lane };
         for head in [
             head.clone(),
-            with("Bearer wrong-secret-of-some-length"),
-            with(&format!("Bearer {secret}")),
-            with(&format!("Bearer {}", bearer.to_uppercase())),
-            with(&format!("Bearer {bearer}0")),
-            with(&format!("Bearer {}", &bearer[1..])),
-            with(&format!("Basic {bearer}")),
-            with(&right).with("Authorization", &right),
-            head.clone().offer(&format!("bearer.{bearer}")),
+            head.clone().bearer(&secret),
+            proven.clone().without("signaling-server"),
+            proven.clone().replace("signaling-server", "node-8"),
+            stranger.prove_to_node(&mesh, purpose, &head).await,
+            other.prove_to_node(&mesh, other_purpose, &head).await,
+            other.prove(purpose, ("node-1", &node), &head).await,
         ] {
             let answer = ask(&node, &head).await;
             assert_eq!((answer.status, answer.error_code().as_str()), (401, "unauthorized"), "{head}");
+            assert!(answer.header("signaling-incarnation").is_some(), "{answer:?}");
             tried += 1.0;
         }
     }
@@ -51,23 +56,49 @@ async fn internal_request_needs_the_mesh_secret() {
     let (answer, _) = ask_on(elsewhere, trunk().to_string().as_bytes()).await;
     assert_eq!(answer.status, 401);
     assert_eq!(warnings(&mesh), 2, "another source");
-    let logs = mesh.logs();
-    assert!(!logs.contains(&secret) && !logs.contains(&bearer));
+    assert!(!mesh.log("node-0").contains(&secret) && !mesh.log("balancer-0").contains(&secret));
 }
 
 #[tokio::test]
-async fn bad_request_with_the_mesh_secret_is_answered() {
+async fn server_with_another_hash_seed_is_refused() {
     let mesh = TestMesh::with_balancer_flags(1, &[]).await;
-    let authorized = |head: Head| head.bearer(&mesh.bearer());
-    let node = mesh.node_internal(0);
+    let other = OtherServer::new("node-9", &mesh.secret(), HashSeed::parse(b"1").unwrap());
+    for (purpose, head) in [(Purpose::Trunk, trunk()), (Purpose::Lane, lane_request(1))] {
+        let answer = ask(&mesh.node_internal(0), other.prove_to_node(&mesh, purpose, &head).await).await;
+        assert_eq!((answer.status, answer.error_code().as_str()), (409, "other_hash_seed"));
+        assert!(answer.body.contains("--hash-seed-file"), "{answer:?}");
+    }
+}
 
-    for (head, status, (header, value), code) in [
-        (Head::get(lane::PATH), 405, ("allow", Some("POST")), "method_not_allowed"),
-        (trunk().method("POST"), 405, ("allow", Some("GET, HEAD")), "method_not_allowed"),
-        (Head::get(TRUNK), 426, ("upgrade", Some("websocket")), "upgrade_required"),
-        (Head::upgrade(TRUNK), 400, ("allow", None), "unknown_trunk_version"),
+/// Bytes of the last release without a version of lanes.
+#[tokio::test]
+async fn recorded_bytes_of_other_versions_are_refused() {
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let (trunk, lane): (&[u8], &[u8]) =
+        (include_bytes!("recorded/trunk-v2.bin"), include_bytes!("recorded/lane-without-version.bin"));
+    for (bytes, code, own, theirs) in [
+        (trunk, "unknown_trunk_version", SUBPROTOCOL, "signaling-trunk.v2"),
+        (lane, "unknown_lane_version", lane::VERSION, "no version"),
     ] {
-        let answer = ask(&node, authorized(head)).await;
+        let (answer, _) = ask_on(connect(&mesh.node_internal(0)).await, bytes).await;
+        assert_eq!((answer.status, answer.error_code().as_str()), (400, code));
+        assert!(answer.body.contains(own) && answer.body.contains(theirs), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn bad_request_of_a_server_is_answered() {
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let (node, other) = (mesh.node_internal(0), OtherServer::of(&mesh, "node-9"));
+
+    for (purpose, head, status, (header, value), code) in [
+        (Purpose::Lane, lane_request(1).method("GET"), 405, ("allow", Some("POST")), "method_not_allowed"),
+        (Purpose::Trunk, trunk().method("POST"), 405, ("allow", Some("GET, HEAD")), "method_not_allowed"),
+        (Purpose::Trunk, Head::get(TRUNK), 426, ("upgrade", Some("websocket")), "upgrade_required"),
+        (Purpose::Trunk, Head::upgrade(TRUNK), 400, ("allow", None), "unknown_trunk_version"),
+        (Purpose::Lane, Head::post(lane::PATH, 0), 400, ("allow", None), "unknown_lane_version"),
+    ] {
+        let answer = ask(&node, other.prove_to_node(&mesh, purpose, &head).await).await;
         assert_eq!((answer.status, answer.header(header), &*answer.error_code()), (status, value, code));
     }
     for (query, status, code) in [
@@ -75,14 +106,20 @@ async fn bad_request_with_the_mesh_secret_is_answered() {
         ("?sender=node-9&exchange=1", 400, "bad_opening"),
         ("?sender=node-9&incarnation=0102&exchange=1", 400, "bad_opening"),
         ("?sender=node-9&incarnation=0102030405060708&exchange=-1", 400, "bad_opening"),
-        ("?sender=node%209&incarnation=0102030405060708&exchange=1", 400, "bad_opening"),
-        ("?sender=node-0&incarnation=0102030405060708&exchange=1", 409, "conflict"),
+        ("?sender=node-8&incarnation=0102030405060708&exchange=1", 403, "other_sender"),
     ] {
-        let answer = ask(&node, authorized(Head::post(&format!("{}{query}", lane::PATH), 0))).await;
+        let head = Head::post(&format!("{}{query}", lane::PATH), 0).with(lane::VERSION_HEADER, lane::VERSION);
+        let answer = ask(&node, other.prove_to_node(&mesh, Purpose::Lane, &head).await).await;
         assert_eq!((answer.status, answer.error_code().as_str()), (status, code), "{query}");
     }
+    let own = OtherServer::of(&mesh, "node-0");
+    let head = format!("{}?sender=node-0&incarnation=0102030405060708&exchange=1", lane::PATH);
+    let head = Head::post(&head, 0).with(lane::VERSION_HEADER, lane::VERSION);
+    let answer = ask(&node, own.prove_to_node(&mesh, Purpose::Lane, &head).await).await;
+    assert_eq!((answer.status, answer.error_code().as_str()), (409, "conflict"));
 
-    let mut junk = RawSocket::open(&mesh.node_internal(0), &authorized(trunk())).await;
+    let head = other.prove_to_node(&mesh, Purpose::Trunk, &trunk()).await;
+    let mut junk = RawSocket::open(&node, &head).await;
     junk.send(&frame(BINARY, b"\xff no trunk frames")).await;
     assert!(ends(&mut junk.stream, Duration::from_secs(5)).await);
     mesh.peer("alice").await.close().await;
@@ -93,18 +130,20 @@ async fn node_without_view_refuses_trunks_lanes_and_clients() {
     let mesh =
         TestMesh::with_options(|options| (options.nodes, options.removal_delay) = (1, Duration::from_secs(600))).await;
     let state = mesh.state();
-    let authorized = |head: Head| head.bearer(&mesh.bearer()).to_string();
-    let lane = Head::post(lane::PATH, 0);
     let file = mesh.dir.path().join("nodes.json");
     let kept = file.with_extension("kept");
     std::fs::rename(&file, &kept).unwrap();
     mesh.kill_unnoticed("node-0").await;
     mesh.restart("node-0").await.unwrap();
 
-    let clients = (state.nodes[0].url.clone(), Head::connect("alice").to_string());
-    for (address, request) in
-        [(mesh.node_internal(0), authorized(trunk())), (mesh.node_internal(0), authorized(lane)), clients]
-    {
+    let other = OtherServer::of(&mesh, "node-9");
+    let trunk = other.prove_to_node(&mesh, Purpose::Trunk, &trunk()).await;
+    let lane = other.prove_to_node(&mesh, Purpose::Lane, &lane_request(1)).await;
+    for (address, request) in [
+        (mesh.node_internal(0), trunk),
+        (mesh.node_internal(0), lane),
+        (state.nodes[0].url.clone(), Head::connect("alice")),
+    ] {
         let answer = ask(&address, &request).await;
         assert_eq!((answer.status, answer.error_code().as_str()), (503, "no_view"), "{request}");
     }
@@ -121,9 +160,10 @@ async fn bad_batch_ends_its_exchange_and_the_next_one_goes_on() {
     let mut alice = mesh.peer("alice").await;
     let mut number = 0;
     for (exchange, bad) in (1..).zip([
-        u32::try_from(lane::MAX_BYTES + 1).unwrap().to_le_bytes().to_vec(),
+        [&lane::frame(0, |_| {})[..1], &u32::try_from(lane::MAX_BYTES + 1).unwrap().to_le_bytes()].concat(),
         lane::frame(0, |_| {}),
-        b"no length and no batch".to_vec(),
+        b"no kind of a frame".to_vec(),
+        lane::exchange(ExchangeNumber(1)),
         // The body ends in a batch.
         b"".to_vec(),
         lane::frame(0, |out| out.extend_from_slice(&[200, 250, 250, 250])),
@@ -156,6 +196,45 @@ async fn bad_batch_ends_its_exchange_and_the_next_one_goes_on() {
 }
 
 #[tokio::test]
+async fn node_outside_the_view_gets_outcomes_on_its_exchange() {
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mut alice = mesh.peer("alice").await;
+    let mut lane = Lane::open(&mesh, 1).await;
+    lane.send(&batch(1)).await;
+    assert_eq!(alice.recv().await["data"], 1);
+    let is_written =
+        |item: &Item<'_>| matches!(item, Item::Outcome { queue_id: QueueId(1), outcome: EnvelopeOutcome::Written, .. });
+    let mut returned = None;
+    let outcome = async {
+        loop {
+            let mut has_outcome = false;
+            let chunk = lane.chunk().await.expect("the exchange stays open");
+            let read = lane.1.read(&chunk, |frame| {
+                match frame {
+                    Frame::Exchange(number) => returned = Some(number),
+                    Frame::Batch(mut batch) => {
+                        assert!(returned.is_some(), "a batch before its exchange");
+                        forward::open(&mut batch)?;
+                        while !batch.is_empty() {
+                            has_outcome |= is_written(&Item::take(&mut batch)?);
+                        }
+                    }
+                    Frame::Acknowledgement(_) => {}
+                }
+                Ok::<_, DecodeError>(())
+            });
+            read.unwrap();
+            if has_outcome {
+                return;
+            }
+        }
+    };
+    timeout(LANE_TIMEOUT, outcome).await.expect("no outcome");
+    assert_eq!(metric(&mesh.node_internal(0), "signaling_lanes_outside_view_total", "").await, 1.0);
+    assert!(mesh.log("node-0").contains("outside the view"), "{}", mesh.log("node-0"));
+}
+
+#[tokio::test]
 async fn lane_from_before_a_pause_ends_unread() {
     let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     let mut alice = mesh.peer("alice").await;
@@ -175,10 +254,12 @@ async fn lane_from_before_a_pause_ends_unread() {
 #[tokio::test]
 async fn admin_needs_its_token_and_health_does_not() {
     let mesh = TestMesh::with_balancer_flags(1, &[]).await;
-    let (balancer, bearer) = (mesh.balancer_internal(), mesh.bearer());
-    for (address, metric) in
-        [(mesh.node_internal(0), "signaling_sessions"), (balancer.clone(), "signaling_client_sockets")]
-    {
+    let (balancer, secret) = (mesh.balancer_internal(), mesh.secret());
+    let other = OtherServer::of(&mesh, "node-9");
+    for (server, address, metric) in [
+        ("node-0", mesh.node_internal(0), "signaling_sessions"),
+        ("balancer-0", balancer.clone(), "signaling_client_sockets"),
+    ] {
         let (livez, readyz) = (get(&address, "/livez").await, get(&address, "/readyz").await);
         assert_eq!((livez.status, livez.body.as_str()), (200, "ok\n"));
         assert_eq!((readyz.status, readyz.body.as_str()), (200, "ready\n"));
@@ -188,7 +269,7 @@ async fn admin_needs_its_token_and_health_does_not() {
             assert!(page.body.contains(&format!("\n# TYPE {name} ")), "{name} is not in {}", page.body);
         }
         let token = admin_token(&address).unwrap();
-        let (admin, mesh) = (Some(&*token), Some(&*bearer));
+        let (admin, mesh) = (Some(&*token), Some(&*secret));
         for (path, shown, status) in [
             ("/dashboard", None, 200),
             ("/admin/nodes", None, 401),
@@ -200,16 +281,21 @@ async fn admin_needs_its_token_and_health_does_not() {
             ("/admin/anything", admin, 404),
             ("/internal/v1/admin/server", None, 401),
             ("/internal/v1/admin/server", admin, 401),
-            ("/internal/v1/admin/server", mesh, 200),
+            ("/internal/v1/admin/server", mesh, 401),
             ("/internal/v1/admin/anything", None, 401),
             ("/internal/v1/load", None, 401),
-            ("/internal/v1/load", mesh, 200),
+            ("/internal/v1/load", mesh, 401),
         ] {
             let head = Head::get(path).replace("Host", host(&address)).with("Connection", "close");
             let head = shown.map_or(head.clone(), |token| head.bearer(token));
             let answer = ask(&address, head).await;
             assert_eq!(answer.status, status, "{path} {shown:?} at {address}");
             assert!(status != 401 || answer.error_code() == "unauthorized", "{path} {shown:?}: {answer:?}");
+        }
+        for path in ["/internal/v1/admin/server", "/internal/v1/load"] {
+            let head = Head::get(path).with("Connection", "close");
+            let head = other.prove(Purpose::Request, (server, &address), &head).await;
+            assert_eq!(ask(&address, head).await.status, 200, "{path} at {server}");
         }
     }
     mesh.kill("node-0").await.unwrap();
@@ -244,16 +330,15 @@ async fn page_is_served_only_under_a_name_of_its_server() {
 }
 
 /// A lane from a node outside the view.
-struct Lane(TcpStream);
+struct Lane(TcpStream, FrameReader);
 
 impl Lane {
     async fn open(mesh: &TestMesh, exchange: u64) -> Self {
-        let opening = format!("{}?sender=node-9&incarnation=0000000000000001&exchange={exchange}", lane::PATH);
-        let head = Head::get(&opening).method("POST").with("Transfer-Encoding", "chunked").bearer(&mesh.bearer());
+        let head = OtherServer::of(mesh, "node-9").prove_to_node(mesh, Purpose::Lane, &lane_request(exchange)).await;
         let (answer, stream) = ask_on(connect(&mesh.node_internal(0)).await, head.to_string().as_bytes()).await;
         assert_eq!(answer.status, 200, "{answer:?}");
-        assert!(answer.header(lane::INCARNATION_HEADER).is_some_and(|value| value.len() == 16), "{answer:?}");
-        Self(stream)
+        assert!(answer.header(INCARNATION_HEADER).is_some_and(|value| value.len() == 16), "{answer:?}");
+        Self(stream, FrameReader::default())
     }
 
     /// Sends a chunk. An empty one is the last.
@@ -270,12 +355,33 @@ impl Lane {
 
     /// Returns the next acknowledgement. `None`: the exchange has ended.
     async fn acknowledged(&mut self) -> Option<u64> {
-        let mut chunk = [0; 13];
-        if self.0.read_exact(&mut chunk[..3]).await.is_err() || chunk[0] == b'0' {
-            return None;
+        loop {
+            let mut acknowledged = None;
+            let chunk = self.chunk().await?;
+            let read = self.1.read(&chunk, |frame| {
+                if let Frame::Acknowledgement(number) = frame {
+                    acknowledged = Some(number.0);
+                }
+                Ok::<_, DecodeError>(())
+            });
+            read.unwrap();
+            if acknowledged.is_some() {
+                return acknowledged;
+            }
         }
-        self.0.read_exact(&mut chunk[3..]).await.unwrap();
-        Some(u64::from_le_bytes(*chunk[3..].first_chunk().unwrap()))
+    }
+
+    /// Returns the next chunk of the response. `None`: it has ended.
+    async fn chunk(&mut self) -> Option<Vec<u8>> {
+        let mut size = String::new();
+        while !size.ends_with("\r\n") {
+            size.push(char::from(self.0.read_u8().await.ok()?));
+        }
+        let size = usize::from_str_radix(size.trim(), 16).unwrap();
+        let mut chunk = vec![0; size + 2];
+        self.0.read_exact(&mut chunk).await.ok()?;
+        chunk.truncate(size);
+        (size > 0).then_some(chunk)
     }
 }
 
@@ -304,6 +410,16 @@ fn trunk() -> Head {
     Head::upgrade(TRUNK).offer(SUBPROTOCOL)
 }
 
+fn lane_request(exchange: u64) -> Head {
+    let target = format!("{}?sender=node-9&incarnation=0000000000000001&exchange={exchange}", lane::PATH);
+    let head = Head::get(&target).method("POST").with("Transfer-Encoding", "chunked");
+    head.with(lane::VERSION_HEADER, lane::VERSION)
+}
+
+fn report() -> Head {
+    Head::get("/internal/v1/admin/server")
+}
+
 fn warnings(mesh: &TestMesh) -> usize {
-    mesh.log("node-0").lines().filter(|line| line.contains("without the mesh secret")).count()
+    mesh.log("node-0").lines().filter(|line| line.contains("without a proof")).count()
 }

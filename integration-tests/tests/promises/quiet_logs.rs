@@ -51,7 +51,7 @@ async fn trace_logs_hold_no_secret_and_no_message() {
         becomes(&node.internal, "signaling_room_store_up", 1).await;
     }
     let mut secrets = [ADMIN, TURN, STORE, "the%2Fpassword", DATA, "a-listed-credential"].map(str::to_owned).to_vec();
-    secrets.extend([mesh.secret(), mesh.bearer(), String::from_utf8(signer.key_file.clone()).unwrap()]);
+    secrets.extend([mesh.secret(), String::from_utf8(signer.key_file.clone()).unwrap()]);
     secrets.extend([SEED.to_string(), format!("{SEED:x}")]);
     let key = std::fs::read_to_string(&certificate.key).unwrap();
     secrets.extend(key.lines().filter(|line| !line.starts_with('-')).map(str::to_owned));

@@ -1,7 +1,14 @@
 //! The mesh secret changes while the mesh runs, in three steps. All servers have taken a step
 //! before the next one.
 
-use signaling_integration_tests::{Chatter, Head, RawSocket, TestMesh, ask, bearer_of, becomes, eventually};
+use std::time::Duration;
+
+use serde_json::json;
+use signaling_integration_tests::{Chatter, Head, OtherServer, RawSocket, TestMesh, ask, becomes, ends, eventually};
+use signaling_server::proofs::Purpose;
+use signaling_wire::trunk;
+
+const ENDED: &str = "signaling_trunks_ended_total";
 
 const NEW: &str = "4e774e774e774e774e774e774e774e774e774e774e774e774e774e774e774e77";
 
@@ -46,6 +53,29 @@ async fn mesh_secret_rotation_loses_no_message() {
     mesh.peer("late").await.close().await;
 }
 
+#[tokio::test]
+async fn trunk_of_a_removed_secret_ends_and_those_of_balancers_stay() {
+    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
+    let old = mesh.secret();
+    let mut alice = mesh.peer("alice").await;
+    let intruder = OtherServer::with_secret(&mesh, "balancer-9", &old);
+    set_secrets(&mesh, &[&old, NEW]).await;
+    set_secrets(&mesh, &[NEW, &old]).await;
+    let head = Head::upgrade(trunk::PATH).offer(trunk::SUBPROTOCOL);
+    let head = intruder.prove_to_node(&mesh, Purpose::Trunk, &head).await;
+    let mut held = RawSocket::open(&mesh.node_internal(0), &head).await;
+    let renewed = async || mesh.sum_over_nodes(ENDED).await >= 2.0;
+    eventually("the balancer to replace its trunks to both nodes", renewed).await;
+    let before = mesh.sum_over_nodes(ENDED).await;
+
+    set_secrets(&mesh, &[NEW]).await;
+    assert!(ends(&mut held.stream, Duration::from_secs(5)).await, "the trunk of the old secret stays");
+    assert_eq!(mesh.sum_over_nodes(ENDED).await, before + 1.0, "a balancer lost a trunk");
+    assert_eq!(status(&mesh, &old).await, 401);
+    alice.send(&json!({ "type": "signal", "to": "alice", "data": 1 })).await;
+    assert_eq!(alice.recv().await["data"], 1);
+}
+
 /// Writes these lines into the file, and waits until all servers have them.
 async fn set_secrets(mesh: &TestMesh, lines: &[&str]) {
     let before = loads(mesh).await;
@@ -63,5 +93,6 @@ async fn loads(mesh: &TestMesh) -> Vec<f64> {
 
 /// Returns the status of a POST for a trunk at the first node: 405 for a valid secret.
 async fn status(mesh: &TestMesh, secret: &str) -> u16 {
-    ask(&mesh.node_internal(0), Head::post("/internal/v1/trunk", 0).bearer(&bearer_of(secret))).await.status
+    let (server, head) = (OtherServer::with_secret(mesh, "intruder", secret), Head::post("/internal/v1/trunk", 0));
+    ask(&mesh.node_internal(0), server.prove_to_node(mesh, Purpose::Trunk, &head).await).await.status
 }

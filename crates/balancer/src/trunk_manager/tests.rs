@@ -4,8 +4,10 @@ use axum::Router;
 use clap::Parser as _;
 use http::HeaderValue;
 use http::header::SEC_WEBSOCKET_PROTOCOL;
+use signaling_admin::servers::Role;
 use signaling_core::edge::KickName;
 use signaling_discovery::Source;
+use signaling_server::mesh_status::ServerStatus;
 use signaling_server::{Health, Listener, clock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
@@ -62,16 +64,13 @@ async fn close_and_reopen() {
     let Config { common, edge: config, .. } = Args::try_parse_from(flags).unwrap().check().unwrap();
     let Source::Static(named) = &common.discovery else { panic!("not static") };
     let named = Arc::new(named.clone());
-    let backend = BalancerBackend::new(0, Health::of_balancer());
+    let discovery = Rc::new(signaling_discovery::watch(common.discovery.clone()).await.unwrap());
+    let status = ServerStatus::new(&common, Role::Balancer, Health::of_balancer(), discovery);
+    let backend = BalancerBackend::new(0, Health::of_balancer(), status);
     let edge = Edge::new(&config, Box::new(backend.clone())).unwrap();
     let (views, seen) = watch::channel(Arc::clone(&named));
-    let manager = TrunkManager {
-        edge: edge.clone(),
-        backend: backend.clone(),
-        secrets: common.mesh_secrets.clone(),
-        id: common.id.clone(),
-        internal_port: 1,
-    };
+    let manager =
+        TrunkManager { edge: edge.clone(), backend: backend.clone(), proofs: common.proofs.clone(), internal_port: 1 };
     tokio::task::spawn_local(manager.follow(seen));
     let listener = Listener::bind((std::net::Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     tokio::task::spawn_local(edge.clone().serve(listener, Router::new()));

@@ -13,6 +13,8 @@ use super::{ClientKey, ConnectRequest, DialectClient, EdgeCore, Effect, LinkKey,
 
 /// Maximum step back of the clock, in microseconds, over which the order of sockets is kept.
 const MAX_CLOCK_STEP_US: u64 = 1_000_000;
+/// Maximum bytes of a report about the edge's server.
+const MAX_STATUS_BYTES: usize = 64 * 1024;
 
 /// Queued frames and used slots of one link: a balancer's trunk, or the path to the node of the
 /// same process.
@@ -57,6 +59,13 @@ impl EdgeCore {
     /// Returns `true` if the link is up.
     pub fn has_link(&self, link: LinkKey) -> bool {
         self.links.contains_key(link)
+    }
+
+    /// Queues a report about the edge's server for a node, as JSON of at most 64 KiB.
+    pub fn send_status(&mut self, link: LinkKey, report: &[u8]) {
+        if let Some(link) = self.links.get_mut(link).filter(|_| report.len() <= MAX_STATUS_BYTES) {
+            link.send(&ToNode::Status { report });
+        }
     }
 
     /// Removes a link. [`Effect::AssignNode`] follows for its sessions, unless they are over.

@@ -199,6 +199,8 @@ impl EdgeCore {
             ToEdge::Draining => *report = Some(NodeReport::Draining),
             ToEdge::Serving => *report = Some(NodeReport::Serving),
             ToEdge::Kicked { name, at, at_once } => self.on_kicked(name, at, at_once),
+            // The node asks again, while it announces a drain once.
+            ToEdge::StatusRequest => *report = report.or(Some(NodeReport::StatusRequest)),
             _ => {}
         }
         let Some(slot) = frame.slot() else { return };
@@ -267,7 +269,7 @@ impl EdgeCore {
                 list_output(&mut self.clients_with_output, client, session);
             }
             ToEdge::Prove { .. } => self.prove(client),
-            ToEdge::Draining | ToEdge::Serving | ToEdge::Kicked { .. } => {}
+            ToEdge::Draining | ToEdge::Serving | ToEdge::Kicked { .. } | ToEdge::StatusRequest => {}
         }
     }
 
@@ -445,13 +447,15 @@ impl EdgeCore {
     }
 }
 
-/// A node's report about itself.
+/// A node's report about itself, or its request about the edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeReport {
     /// The node drains: its sessions must be handed off.
     Draining,
     /// The node serves again.
     Serving,
+    /// The node asks for a report about the edge's server ([`EdgeCore::send_status`]).
+    StatusRequest,
 }
 
 /// Adds a client with an open socket to the clients with output, once.

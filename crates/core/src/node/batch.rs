@@ -24,8 +24,8 @@ use super::{NodeCore, PeerKey};
 pub struct InboundExchange {
     /// The sending node.
     pub peer: PeerKey,
-    incarnation: Incarnation,
-    exchange: ExchangeNumber,
+    pub(super) incarnation: Incarnation,
+    pub(super) exchange: ExchangeNumber,
 }
 
 /// Reason why a batch was not executed. Its exchange has to end.
@@ -52,12 +52,35 @@ impl NodeCore {
             return Ok(None);
         }
         let peer = self.peers.known(now, &sender);
-        if !self.peers.open_inbound(peer, opening) {
+        let Opening { incarnation, exchange, .. } = *opening;
+        if !self.peers.open_inbound(peer, incarnation, exchange) {
             return Ok(None);
         }
-        let Opening { incarnation, exchange, .. } = *opening;
         self.record_incarnation(now, peer, incarnation);
         Ok(Some(InboundExchange { peer, incarnation, exchange }))
+    }
+
+    /// Opens the exchange that a peer forms in the response to this node's own one, as
+    /// [`Self::accept_lane`] does. `None`: the peer is unknown, or had this or a later exchange.
+    pub fn accept_return(&mut self, peer: PeerKey, exchange: ExchangeNumber) -> Option<InboundExchange> {
+        let incarnation = self.peers.incarnation(peer)?;
+        self.peers.open_inbound(peer, incarnation, exchange).then_some(InboundExchange { peer, incarnation, exchange })
+    }
+
+    /// Starts an exchange to a peer outside the view in the response to its exchange `at`. Returns
+    /// its number. `None`: `at` is over, or the view has the peer.
+    pub fn open_return(&mut self, now: Instant, at: InboundExchange) -> Option<ExchangeNumber> {
+        let exchange = self.peers.open_return(now, at)?;
+        self.answered(now, at.peer);
+        Some(exchange)
+    }
+
+    /// Handles the acknowledgement of batches up to `number` that returned on an exchange.
+    pub fn return_acknowledged(&mut self, now: Instant, at: InboundExchange, number: BatchNumber) {
+        if let Some(lane) = self.peers.return_lane(at) {
+            lane.acknowledged(now, number);
+            self.answered(now, at.peer);
+        }
     }
 
     /// Executes the items of a batch, unless a batch with its number or a later one was executed.
@@ -66,8 +89,7 @@ impl NodeCore {
     /// If the exchange is over, or the batch is damaged. A damaged one is not executed again.
     pub fn batch(&mut self, now: Instant, at: InboundExchange, mut bytes: &[u8]) -> Result<(), BatchError> {
         let sender = self.peers.id(at.peer).cloned();
-        let inbound = self.peers.inbound(at.peer).filter(|inbound| inbound.has(at.incarnation, at.exchange));
-        let (Some(inbound), Some(sender)) = (inbound, sender) else { return Err(BatchError::Over) };
+        let (Some(inbound), Some(sender)) = (self.peers.inbound_of(at), sender) else { return Err(BatchError::Over) };
         let length = bytes.len();
         let number = forward::open(&mut bytes)?;
         // A damaged batch counts as executed, or it would come again for ever.
@@ -85,10 +107,13 @@ impl NodeCore {
         self.peers.inbound(peer)?.take_acknowledgement(now)
     }
 
-    /// Handles the end of an exchange. One that was replaced has no effect.
-    pub fn inbound_lane_ended(&mut self, at: InboundExchange) {
-        let inbound = self.peers.inbound(at.peer);
-        if let Some(inbound) = inbound.filter(|inbound| inbound.is_current(at.incarnation, at.exchange)) {
+    /// Handles the end of an exchange, and of the one that returns on it. One that was replaced has
+    /// no effect.
+    pub fn inbound_lane_ended(&mut self, now: Instant, at: InboundExchange) {
+        if let Some(lane) = self.peers.return_lane(at) {
+            lane.ended(now);
+        }
+        if let Some(inbound) = self.peers.inbound_of(at) {
             inbound.close();
         }
     }

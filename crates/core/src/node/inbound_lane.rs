@@ -51,14 +51,9 @@ impl InboundLane {
         true
     }
 
-    /// Returns `true` if this is the last opened exchange, also if it is closed.
-    pub(super) fn is_current(&self, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
-        self.incarnation == Some(incarnation) && self.exchange == exchange
-    }
-
     /// Returns `true` if this exchange is open.
     pub(super) fn has(&self, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
-        self.is_open && self.is_current(incarnation, exchange)
+        self.is_open && self.incarnation == Some(incarnation) && self.exchange == exchange
     }
 
     /// Returns `true` if an exchange is open.

@@ -74,6 +74,7 @@ impl NodeCore {
                 ToNode::Alive { slot } => self.alive((trunk, slot)),
                 ToNode::Proved { slot, client_id } => self.proved(now, (trunk, slot), client_id),
                 ToNode::Kicked { name, at } => self.learn(now, Some(trunk), &KickName::new(name), at),
+                ToNode::Status { report } => self.trunks.set_status(trunk, report),
             }
         }
         Ok(())

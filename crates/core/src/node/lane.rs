@@ -419,7 +419,7 @@ mod tests {
     }
 
     fn items(frame: &[u8]) -> (u64, Vec<Item<'_>>) {
-        let mut batch = &frame[lane::LENGTH_BYTES..];
+        let mut batch = &frame[lane::HEAD_BYTES..];
         let number = forward::open(&mut batch).unwrap();
         let mut items = Vec::new();
         while !batch.is_empty() {

@@ -16,6 +16,7 @@ use signaling_wire::lane::Opening;
 use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, Origin};
 use slotmap::SlotMap;
 
+use super::batch::InboundExchange;
 use super::inbound_lane::InboundLane;
 use super::lane::{Lane, MAX_WAITING, QueuedEnvelope, QueuedOutcome};
 use super::{NodeCore, PeerKey, Rules, Settings};
@@ -28,8 +29,6 @@ struct Peer {
     id: NodeId,
     lane: Lane,
     inbound: InboundLane,
-    /// Its address by its own view. `None` if it has not opened a lane with one.
-    announced: Option<Box<str>>,
     trust: FailureDetector,
     /// Time of its last answer or acknowledgement, later by pauses of this process. At first that
     /// of its creation.
@@ -45,7 +44,6 @@ impl Peer {
             id,
             lane: Lane::new(now),
             inbound: InboundLane::default(),
-            announced: None,
             trust: FailureDetector::new(now),
             last_answer: now,
             incarnation: None,
@@ -423,10 +421,37 @@ impl Peers {
 
     /// Opens an exchange of the lane from a peer. Returns `false` if this or a later one is known,
     /// or the peer is unknown.
-    pub(super) fn open_inbound(&mut self, peer: PeerKey, opening: &Opening) -> bool {
-        let Some(peer) = self.peers.get_mut(peer) else { return false };
-        peer.announced = opening.address.as_deref().map(Box::from);
-        peer.inbound.open(opening.incarnation, opening.exchange)
+    pub(super) fn open_inbound(&mut self, peer: PeerKey, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
+        self.peers.get_mut(peer).is_some_and(|peer| peer.inbound.open(incarnation, exchange))
+    }
+
+    /// Opens the lane to a peer outside the view in the response to its exchange. Returns the
+    /// number. `None`: the exchange is over, or the view has the peer.
+    pub(super) fn open_return(&mut self, now: Instant, at: InboundExchange) -> Option<ExchangeNumber> {
+        let mut last = self.exchanges;
+        let lane = self.return_lane(at)?;
+        let exchange = lane.open(now, &mut last);
+        lane.opened(now);
+        self.exchanges = last;
+        Some(exchange)
+    }
+
+    /// Returns the lane to a peer outside the view whose exchange is open. `None`: the exchange is
+    /// over, or the view has the peer.
+    pub(super) fn return_lane(&mut self, at: InboundExchange) -> Option<&mut Lane> {
+        let peer = self.peers.get(at.peer)?;
+        let is_return = peer.inbound.has(at.incarnation, at.exchange) && self.view.get(peer.id.as_str()).is_none();
+        is_return.then(|| self.lane_mut(at.peer)).flatten()
+    }
+
+    /// Returns an open exchange of the lane from a peer. `None`: it is over.
+    pub(super) fn inbound_of(&mut self, at: InboundExchange) -> Option<&mut InboundLane> {
+        self.inbound(at.peer).filter(|inbound| inbound.has(at.incarnation, at.exchange))
+    }
+
+    /// Returns the last known incarnation of a peer. `None`: none is known.
+    pub(super) fn incarnation(&self, peer: PeerKey) -> Option<Incarnation> {
+        self.peers.get(peer)?.incarnation
     }
 
     /// Returns the lane from a peer. `None`: the peer is unknown.
@@ -442,14 +467,19 @@ impl Peers {
 }
 
 impl NodeCore {
-    /// Returns the peer nodes with the addresses (`host:port`) of their internal listeners. A node
-    /// outside the view has announced its address itself, and is left out unless its lane is open.
-    pub fn peers(&self) -> impl Iterator<Item = (PeerKey, &str)> {
-        self.peers.peers.iter().filter_map(|(key, peer)| {
-            let member = self.peers.view.get(peer.id.as_str()).map(|member| member.address.as_str());
-            let announced = peer.announced.as_deref().filter(|_| peer.inbound.is_open());
-            Some((key, member.or(announced)?))
+    /// Returns the peer nodes with the addresses (`host:port`) of their internal listeners. `None`:
+    /// the view lacks the node, and frames for it return on the exchange that it has opened. A node
+    /// of neither kind is left out.
+    pub fn peers(&self) -> impl Iterator<Item = (PeerKey, Option<&str>)> {
+        self.peers.peers.iter().filter_map(|(key, peer)| match self.peers.view.get(peer.id.as_str()) {
+            Some(member) => Some((key, Some(member.address.as_str()))),
+            None => peer.inbound.is_open().then_some((key, None)),
         })
+    }
+
+    /// Returns the name of a peer node. `None`: the peer is unknown.
+    pub fn peer_id(&self, peer: PeerKey) -> Option<&NodeId> {
+        self.peers.id(peer)
     }
 
     /// Returns `true` if a node may own clients, suspect or not: it is in the view, and does not
@@ -471,10 +501,9 @@ impl NodeCore {
     /// Starts the next exchange of the lane to a peer in place of the last. Returns the content of
     /// its request. `None`: the peer is unknown.
     pub fn open_lane(&mut self, now: Instant, peer: PeerKey) -> Option<Opening> {
-        let Peers { id, incarnation, view, peers, exchanges, .. } = &mut self.peers;
+        let Peers { id, incarnation, peers, exchanges, .. } = &mut self.peers;
         let exchange = peers.get_mut(peer)?.lane.open(now, exchanges);
-        let address = view.get(id.as_str()).map(|member| member.address.to_string());
-        Some(Opening { sender: id.to_string(), address, incarnation: *incarnation, exchange })
+        Some(Opening { sender: id.to_string(), incarnation: *incarnation, exchange })
     }
 
     /// Takes the peers whose lanes may have changed, with the urgency of a frame or exchange end.

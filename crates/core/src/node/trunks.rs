@@ -36,6 +36,16 @@ struct Trunk {
     ups: u64,
     /// Sessions with outcomes that are not written yet.
     with_outcomes: Vec<SessionKey>,
+    status: Status,
+}
+
+/// The report of an edge's server about itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Status {
+    #[default]
+    Unknown,
+    Requested,
+    Received(Box<[u8]>),
 }
 
 impl Trunks {
@@ -112,6 +122,13 @@ impl Trunks {
         }
     }
 
+    /// Stores the report of a trunk's edge, if it was requested.
+    pub(super) fn set_status(&mut self, trunk: TrunkKey, report: &[u8]) {
+        if let Some(trunk) = self.trunks.get_mut(trunk).filter(|trunk| trunk.status == Status::Requested) {
+            trunk.status = Status::Received(report.into());
+        }
+    }
+
     /// Returns the name of a trunk's edge. `None`: the node's own edge, or no name was sent.
     pub(super) fn edge(&self, trunk: TrunkKey) -> Option<&str> {
         self.trunks.get(trunk)?.edge.as_deref()
@@ -163,6 +180,27 @@ impl NodeCore {
         if let Some(trunk) = self.trunks.trunks.get_mut(trunk) {
             trunk.edge = Some(name.into());
         }
+    }
+
+    /// Asks the edges of all trunks from other processes for reports about their servers.
+    pub fn request_statuses(&mut self) {
+        for trunk in self.trunks.trunks.values_mut().filter(|trunk| !trunk.is_local) {
+            trunk.status = Status::Requested;
+            trunk.out.add(|out| ToEdge::StatusRequest.append(out));
+        }
+    }
+
+    /// Returns `true` if an edge has not answered the last request for reports.
+    pub fn awaits_statuses(&self) -> bool {
+        self.trunks.trunks.values().any(|trunk| trunk.status == Status::Requested)
+    }
+
+    /// Returns the reports of edges since the last request, as JSON.
+    pub fn statuses(&self) -> impl Iterator<Item = &[u8]> {
+        self.trunks.trunks.values().filter_map(|trunk| match &trunk.status {
+            Status::Received(report) => Some(&**report),
+            Status::Unknown | Status::Requested => None,
+        })
     }
 
     /// Returns for each trunk the name of its edge, the number of clients served over it, and of

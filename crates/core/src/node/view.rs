@@ -108,7 +108,7 @@ impl NodeCore {
         self.peers.cut_lanes(now);
     }
 
-    fn answered(&mut self, now: Instant, peer: PeerKey) {
+    pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) {
         if self.peers.answered(now, peer) {
             self.reroute_held(now);
             self.send_all_locations(now);

@@ -134,6 +134,7 @@ impl Edge {
                 ToNode::Alive { slot } => format!("alive {slot}"),
                 ToNode::Proved { slot, client_id } => format!("proved {slot} {client_id}"),
                 ToNode::Kicked { name, at } => format!("kicked {name} {at}"),
+                ToNode::Status { report } => format!("status {}", report.escape_ascii()),
             });
         }
         said

@@ -150,17 +150,29 @@ impl Node {
         let (peer, (exchange, inbound)) = (self.peer(), self.opens_lane_to(other));
         let mut last = BatchNumber::default();
         while let Some(frame) = self.core.take_lane_frame(self.now, peer, exchange) {
-            last = forward::open(&mut &frame[lane::LENGTH_BYTES..]).unwrap();
-            other.core.batch(other.now, inbound, &frame[lane::LENGTH_BYTES..]).unwrap();
+            last = forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap();
+            other.core.batch(other.now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
         }
         self.core.lane_acknowledged(self.now, peer, exchange, last);
+    }
+
+    /// Sends all queued items in the response to an exchange of the other node, to which this is
+    /// `peer`, and handles the acknowledgement.
+    pub(crate) fn returns_to(&mut self, other: &mut Self, at: InboundExchange, peer: PeerKey) {
+        let exchange = self.core.open_return(self.now, at).unwrap();
+        let inbound = other.core.accept_return(peer, exchange).unwrap();
+        while let Some(frame) = self.core.take_lane_frame(self.now, at.peer, exchange) {
+            other.core.batch(other.now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
+        }
+        let last = other.core.take_acknowledgement(other.now, peer).unwrap();
+        self.core.return_acknowledged(self.now, at, last);
     }
 
     /// Takes the batches that wait for the only peer, in an exchange that never ends.
     pub(crate) fn take_batches(&mut self) -> Vec<Vec<u8>> {
         let (peer, exchange) = self.opens_lane();
         let frames = std::iter::from_fn(|| self.core.take_lane_frame(self.now, peer, exchange));
-        frames.map(|frame| frame[4..].to_vec()).collect()
+        frames.map(|frame| frame[lane::HEAD_BYTES..].to_vec()).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use signaling_core::node::{BatchError, Rules};
 use signaling_wire::forward::{self, Item};
-use signaling_wire::lane::{LENGTH_BYTES, Opening};
+use signaling_wire::lane::{HEAD_BYTES, Opening};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, ToNode};
 use signaling_wire::{BatchNumber, DownSeq, ExchangeNumber, Incarnation};
 
@@ -99,11 +99,13 @@ fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
     sender.core.lane_ended(sender.now, peer, exchange);
     let (exchange, inbound) = sender.opens_lane_to(&mut holder);
     assert_eq!(sender.core.take_lane_frame(sender.now, peer, exchange), Some(frame.clone()), "the window comes again");
-    holder.core.batch(holder.now, inbound, &frame[LENGTH_BYTES..]).unwrap();
+    holder.core.batch(holder.now, inbound, &frame[HEAD_BYTES..]).unwrap();
     holder.send_frame(recipients, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
-    holder.sends_to(&mut sender);
+    assert_eq!(holder.core.peers().next().unwrap().1, None, "it has no address");
+    holder.returns_to(&mut sender, inbound, peer);
     assert_eq!(sender.take_output(senders).outcomes, [(1, DeliveryOutcome::Done)]);
-    holder.core.inbound_lane_ended(inbound);
+    holder.core.inbound_lane_ended(holder.now, inbound);
+    assert!(holder.core.open_return(holder.now, inbound).is_none());
     assert_eq!(holder.core.peers().count(), 0);
 }
 
@@ -118,11 +120,11 @@ fn batch_of_an_earlier_exchange_is_not_executed() {
     let (peer, _) = sender.core.peers().next().unwrap();
     let frame = sender.core.take_lane_frame(sender.now, peer, exchange).unwrap();
     let (_, later) = sender.opens_lane_to(&mut holder);
-    let outcome = holder.core.batch(holder.now, earlier, &frame[LENGTH_BYTES..]);
+    let outcome = holder.core.batch(holder.now, earlier, &frame[HEAD_BYTES..]);
     assert!(matches!(outcome, Err(BatchError::Over)), "{outcome:?}");
-    assert!(holder.core.batch(holder.now, later, &frame[LENGTH_BYTES..]).is_ok());
+    assert!(holder.core.batch(holder.now, later, &frame[HEAD_BYTES..]).is_ok());
     holder.core.on_process_pause(holder.now);
-    assert!(matches!(holder.core.batch(holder.now, later, &frame[LENGTH_BYTES..]), Err(BatchError::Over)));
+    assert!(matches!(holder.core.batch(holder.now, later, &frame[HEAD_BYTES..]), Err(BatchError::Over)));
 }
 
 #[test]
@@ -141,10 +143,10 @@ fn batch_of_a_peer_that_left_and_returned_runs_once() {
         holder.set_view(&["a", "b"]);
         let (exchange, inbound) = sender.opens_lane_to(&mut holder);
         let frame = sender.core.take_lane_frame(sender.now, peer, exchange).unwrap();
-        holder.core.batch(holder.now, inbound, &frame[LENGTH_BYTES..]).unwrap();
+        holder.core.batch(holder.now, inbound, &frame[HEAD_BYTES..]).unwrap();
         assert_eq!(holder.take_output(recipients).downs, downs, "after {away:?}");
         holder.send_frame(recipients, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
-        holder.core.inbound_lane_ended(inbound);
+        holder.core.inbound_lane_ended(holder.now, inbound);
     }
 }
 
@@ -153,12 +155,12 @@ fn node_remembers_1000_peers_that_left() {
     let mut node = Node::new("b");
     let opens = |node: &mut Node, number: usize| {
         let (incarnation, exchange) = (Incarnation([1; 8]), ExchangeNumber(1));
-        let opening = Opening { sender: format!("a{number}"), address: None, incarnation, exchange };
+        let opening = Opening { sender: format!("a{number}"), incarnation, exchange };
         node.core.accept_lane(node.now, &opening).unwrap()
     };
     for number in 0..=1_000 {
         let inbound = opens(&mut node, number).unwrap();
-        node.core.inbound_lane_ended(inbound);
+        node.core.inbound_lane_ended(node.now, inbound);
         node.set_view(&["b"]);
     }
     assert!(opens(&mut node, 1).is_none(), "its exchange is known");
@@ -203,7 +205,7 @@ fn every_owner_gets_the_location_after_a_full_lane() {
     for _ in 0..20 {
         let mut last = BatchNumber::default();
         while let Some(frame) = node.core.take_lane_frame(node.now, peer, exchange) {
-            let mut rest = &frame[LENGTH_BYTES..];
+            let mut rest = &frame[HEAD_BYTES..];
             last = forward::open(&mut rest).unwrap();
             while !rest.is_empty() {
                 if let Item::Located { client_id, here: true, .. } = Item::take(&mut rest).unwrap() {

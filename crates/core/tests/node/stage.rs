@@ -476,7 +476,7 @@ impl Stage {
         let now = self.now;
         for from in 0..self.nodes.len() {
             let place = |address: &str| self.nodes.iter().position(|node| address_of(node.id) == address);
-            let peers = self.nodes[from].core.peers().filter_map(|(key, address)| Some((key, place(address)?)));
+            let peers = self.nodes[from].core.peers().filter_map(|(key, address)| Some((key, place(address?)?)));
             for (peer, to) in peers.collect::<Vec<_>>() {
                 if [from, to].iter().any(|node| self.isolated == Some(self.nodes[*node].id)) {
                     continue;
@@ -488,9 +488,9 @@ impl Stage {
                 self.nodes[from].core.lane_opened(now, peer, exchange, incarnation);
                 let mut last = BatchNumber::default();
                 while let Some(frame) = self.nodes[from].core.take_lane_frame(now, peer, exchange) {
-                    last = forward::open(&mut &frame[lane::LENGTH_BYTES..]).unwrap();
+                    last = forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap();
                     if !self.loses_batches {
-                        self.nodes[to].core.batch(now, inbound, &frame[lane::LENGTH_BYTES..]).unwrap();
+                        self.nodes[to].core.batch(now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
                     }
                 }
                 self.nodes[from].core.lane_acknowledged(now, peer, exchange, last);

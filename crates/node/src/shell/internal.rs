@@ -1,5 +1,6 @@
-//! The internal listener, which `run` starts. Checks the mesh secret of trunks, lanes and nodes'
-//! operator requests, and passes them on. Others go to the router for health, metrics and admin.
+//! The internal listener, which `run` starts. Checks the versions and proofs of trunks, lanes and
+//! nodes' operator requests, and passes them on. Others go to the router for health, metrics and
+//! admin.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -10,11 +11,12 @@ use axum::Router;
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
+use signaling_server::Listener;
 use signaling_server::admin::BETWEEN_SERVERS;
 use signaling_server::auth::RefusalLog;
 use signaling_server::clock::until;
 use signaling_server::http::{HttpLimits, from_router, refusal, serve_connection};
-use signaling_server::{Listener, Secrets};
+use signaling_server::proofs::{ProofError, Proofs, Purpose};
 use signaling_wire::{lane, trunk};
 
 use super::{Node, inbound_lanes, trunks};
@@ -30,8 +32,8 @@ const FIRST_VIEW_POLL: Duration = Duration::from_millis(20);
 pub struct Internal {
     /// The node.
     pub node: Node,
-    /// Secrets that edges and other nodes must present.
-    pub secrets: Secrets,
+    /// Checks that edges and other nodes have the mesh secret.
+    pub proofs: Proofs,
     /// Routes for health, metrics and admin.
     pub router: Router,
     /// Limits the log of refused requests.
@@ -55,23 +57,35 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
     if path != trunk::PATH && path != lane::PATH && !path.starts_with(BETWEEN_SERVERS) {
         return from_router(&internal.router, request).await;
     }
-    if !internal.secrets.authorize(request.headers()) {
-        internal.refusals.borrow_mut().record(peer.ip());
-        let message = "this needs the mesh secret as bearer token";
-        return refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None);
+    let (purpose, refused) = match path {
+        trunk::PATH => (Purpose::Trunk, trunks::version_refusal(&request)),
+        lane::PATH => (Purpose::Lane, inbound_lanes::version_refusal(&request)),
+        _ => (Purpose::Request, None),
+    };
+    if let Some(refused) = refused {
+        return refused;
     }
-    let has_view = match path {
-        trunk::PATH => until(FIRST_VIEW_TIMEOUT, FIRST_VIEW_POLL, || internal.node.has_view()).await,
-        lane::PATH => internal.node.has_view(),
-        _ => true,
+    let opener = match internal.proofs.check(purpose, request.headers()) {
+        Ok(opener) => opener,
+        Err(error) => {
+            if error == ProofError::NoProof {
+                internal.refusals.borrow_mut().record(peer.ip());
+            }
+            return internal.proofs.refuse(error);
+        }
+    };
+    let has_view = match purpose {
+        Purpose::Trunk => until(FIRST_VIEW_TIMEOUT, FIRST_VIEW_POLL, || internal.node.has_view()).await,
+        Purpose::Lane => internal.node.has_view(),
+        Purpose::Request => true,
     };
     if !has_view {
         let message = "this node has no view of the mesh and cannot forward; use another node";
         return refusal(StatusCode::SERVICE_UNAVAILABLE, "no_view", message, None);
     }
-    match path {
-        trunk::PATH => trunks::answer(&internal.node, peer, request),
-        lane::PATH => inbound_lanes::answer(&internal.node, request),
-        _ => from_router(&internal.router, request).await,
+    match purpose {
+        Purpose::Trunk => trunks::answer(&internal.node, peer, opener, request),
+        Purpose::Lane => inbound_lanes::answer(&internal.node, &opener.server, peer, request),
+        Purpose::Request => from_router(&internal.router, request).await,
     }
 }

@@ -35,6 +35,8 @@ metrics! {
             "Messages of this node's clients queued for other nodes, including retransmissions";
         forward_batches: Counter = "signaling_forward_batches_total",
             "Batches sent to other nodes, including batches sent again after a broken connection";
+        outsiders: Counter = "signaling_lanes_outside_view_total",
+            "Lanes that nodes outside this node's view opened; a few are usual while nodes join and leave";
         lane_ends: By<LaneEnd> = "signaling_lane_ends_total",
             "Connections to other nodes that ended: not accepted (refused), answered with an unusable response \
              (rejected), closed by the peer (closed), failed or answered with status 5xx (broken), or ended by this \

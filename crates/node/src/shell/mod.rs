@@ -5,6 +5,7 @@
 //! | `trunks` | trunks from edges |
 //! | `lanes` | lanes to other nodes |
 //! | `inbound_lanes` | lanes from other nodes |
+//! | `lane_writer` | bytes that leave on a lane |
 //! | `internal` | the internal listener |
 //! | `direct` | the edge for direct clients |
 //! | `rooms` | requests to the room store |
@@ -15,6 +16,7 @@
 mod direct;
 mod inbound_lanes;
 mod internal;
+mod lane_writer;
 mod lanes;
 pub mod metrics;
 mod operator;
@@ -27,7 +29,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
-use reqwest::Url;
 use signaling_protocol::NodeId;
 use signaling_server::clock::{next_multiple, ticks, until};
 use signaling_server::coalescer::Coalescer;
@@ -41,8 +42,8 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
 
 use self::inbound_lanes::InboundLane;
-use self::lanes::LaneClient;
-use self::report::EdgeName;
+use self::lanes::{LaneClient, Route};
+use self::report::EdgeServer;
 use self::rooms::OperatorReply;
 use signaling_core::node::{
     IDLE_SWEEP_INTERVAL, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, UndeliveredSender, Urgency,
@@ -51,7 +52,7 @@ use signaling_core::node::{
 pub use self::direct::DirectEdge;
 pub use self::internal::{Internal, serve};
 pub use self::lanes::{follow_views, lane_http_client};
-pub use self::operator::{OperatorApi, PeerQueries, kicks, learn_kicks, operators};
+pub use self::operator::{OperatorApi, PeerQueries, kicks, learn_kicks, operators, server_routes};
 pub use self::report::Floor;
 pub use self::rooms::{run_room_tasks, watch_store};
 
@@ -75,9 +76,11 @@ struct State {
     suspects: Vec<NodeId>,
     /// No undelivered sender is logged before this time.
     quiet_until: Option<Instant>,
+    /// No node outside the view is logged before this time.
+    outsiders_quiet_until: Option<Instant>,
     trunks: SecondaryMap<TrunkKey, Rc<FlushSignal>>,
-    /// Names of the edges behind trunks of other processes.
-    edges: SecondaryMap<TrunkKey, EdgeName>,
+    /// The balancers behind trunks of other processes.
+    edges: SecondaryMap<TrunkKey, EdgeServer>,
     /// `None` before [`follow_views`].
     lane_client: Option<LaneClient>,
     lanes: SecondaryMap<PeerKey, OutboundLane>,
@@ -97,7 +100,7 @@ struct State {
 
 /// The lane to one peer.
 struct OutboundLane {
-    url: Url,
+    route: Route,
     signal: Rc<FlushSignal>,
     _task: AbortOnDropHandle<()>,
 }
@@ -111,6 +114,7 @@ impl Node {
             pauses: PauseDetector::new(since_boot()),
             suspects: Vec::new(),
             quiet_until: None,
+            outsiders_quiet_until: None,
             trunks: SecondaryMap::new(),
             edges: SecondaryMap::new(),
             lane_client: None,
@@ -141,14 +145,24 @@ impl Node {
         self.0.borrow().core.has_view()
     }
 
-    /// Signs resume tokens with the key of the first secret of `accepted` from now on, and accepts
-    /// tokens of each. An empty list changes none. Cuts all lanes, which then open anew.
+    /// Signs resume tokens by the first secret of `accepted` from now on, and accepts tokens of
+    /// each. An empty list changes none. Cuts all lanes, which then open anew, and closes trunks
+    /// whose edges have not proven a secret of the list: edges renew theirs for a new first one.
     pub fn set_mesh_secrets(&self, accepted: &[MeshSecret]) {
+        let unproven: Vec<_> = {
+            let state = self.0.borrow();
+            let edges = state.edges.iter().filter(|(_, server)| !accepted.contains(&server.opener.secret));
+            edges.map(|(trunk, _)| trunk).collect()
+        };
         self.with_core(|core| {
+            let now = Instant::now();
             core.set_resume_keys(accepted.iter().map(|secret| secret.resume_tokens().clone()).collect());
-            core.cut_lanes(Instant::now());
+            core.cut_lanes(now);
+            unproven.iter().for_each(|trunk| core.trunk_down(now, *trunk));
         });
-        self.0.borrow_mut().inbound_lanes.clear();
+        let mut state = self.0.borrow_mut();
+        state.inbound_lanes.clear();
+        unproven.iter().filter_map(|trunk| state.trunks.get(*trunk)).for_each(|signal| signal.flush_now());
     }
 
     /// Sweeps the core at its interval, and publishes its counts at each scrape. Never returns.
@@ -202,14 +216,13 @@ impl Node {
         until(CLOSE_TIMEOUT, CLOSE_CHECK_INTERVAL, are_closed).await;
     }
 
-    /// Adds an edge's trunk. `name` is `None` if the edge sent no name.
-    fn edge_up(&self, name: Option<EdgeName>) -> (TrunkKey, Rc<FlushSignal>) {
+    /// Adds the trunk of a balancer.
+    fn edge_up(&self, server: EdgeServer) -> (TrunkKey, Rc<FlushSignal>) {
         let (trunk, signal) = self.trunk_up(NodeCore::trunk_up);
-        if let Some(name) = name {
-            let mut state = self.0.borrow_mut();
-            state.core.name_edge(trunk, name.id.as_str());
-            state.edges.insert(trunk, name);
-        }
+        let mut state = self.0.borrow_mut();
+        state.core.name_edge(trunk, server.opener.server.as_str());
+        state.edges.insert(trunk, server);
+        drop(state);
         (trunk, signal)
     }
 

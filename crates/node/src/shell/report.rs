@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
 use signaling_admin::servers::{EdgeOnNode, Server, Totals};
-use signaling_protocol::NodeId;
 use signaling_server::admin::handlers::view_name;
 use signaling_server::mesh_status::ServerStatus;
-use signaling_wire::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER};
+use signaling_server::proofs::Opener;
+use signaling_wire::trunk::INTERNAL_PORT_HEADER;
 
 use super::{DirectEdge, Node};
 
@@ -54,22 +54,20 @@ impl Floor {
     }
 }
 
-/// Name that an edge sent when it opened its trunk.
+/// The balancer behind a trunk.
 #[derive(Debug, Clone)]
-pub(super) struct EdgeName {
-    /// Name of the balancer.
-    pub(super) id: NodeId,
-    /// Expected address of its internal listener; `None` if the edge sent no valid port.
+pub(super) struct EdgeServer {
+    /// Its name, and the secret that it has proven.
+    pub(super) opener: Opener,
+    /// Expected address of its internal listener, for operators; `None` if it sent no valid port.
     internal: Option<SocketAddr>,
 }
 
-impl EdgeName {
-    /// Reads the name from the headers of a trunk request of `from`; `None` without a valid name.
-    pub(super) fn read(headers: &HeaderMap, from: IpAddr) -> Option<Self> {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let port = text(INTERNAL_PORT_HEADER).and_then(|port| port.parse().ok());
-        let internal = port.map(|port| SocketAddr::new(from.to_canonical(), port));
-        Some(Self { id: NodeId::new(text(EDGE_HEADER)?).ok()?, internal })
+impl EdgeServer {
+    /// Reads the port from the headers of a trunk request that `opener` has sent from an address.
+    pub(super) fn read(opener: Opener, headers: &HeaderMap, from: IpAddr) -> Self {
+        let port = headers.get(INTERNAL_PORT_HEADER).and_then(|port| port.to_str().ok()?.parse().ok());
+        Self { opener, internal: port.map(|port| SocketAddr::new(from.to_canonical(), port)) }
     }
 }
 
@@ -83,8 +81,8 @@ impl Node {
             *total = (total.0 + clients, total.1 + messages);
         }
         let edge_at = |(edge, (clients, messages)): (Option<&str>, (usize, u64))| {
-            let name = state.edges.values().find(|name| Some(name.id.as_str()) == edge);
-            let address = name.and_then(|name| name.internal).map(|address| address.to_string());
+            let server = state.edges.values().find(|server| Some(server.opener.server.as_str()) == edge);
+            let address = server.and_then(|server| server.internal).map(|address| address.to_string());
             EdgeOnNode { edge: edge.map(str::to_owned), address, clients, messages }
         };
         totals.into_iter().map(edge_at).collect()
@@ -93,28 +91,24 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use http::HeaderName;
+    use signaling_protocol::NodeId;
+    use signaling_server::MeshSecret;
 
-    fn read(headers: &[(&'static str, &str)], from: &str) -> Option<(String, Option<String>)> {
-        let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-        let name = EdgeName::read(&headers, from.parse().unwrap())?;
-        Some((name.id.to_string(), name.internal.map(|address| address.to_string())))
-    }
+    use super::*;
 
     #[test]
     fn edge_address_is_trunk_source_with_its_port() {
-        let headers = [(EDGE_HEADER, "balancer-0"), (INTERNAL_PORT_HEADER, "7900")];
-        let known = |address: &str| Some(("balancer-0".to_owned(), Some(address.to_owned())));
-        assert_eq!(read(&headers, "10.0.0.5"), known("10.0.0.5:7900"));
-        assert_eq!(read(&headers, "::ffff:10.0.0.5"), known("10.0.0.5:7900"));
-        assert_eq!(read(&headers, "fd00::5"), known("[fd00::5]:7900"));
-    }
-
-    #[test]
-    fn edge_without_a_valid_port_or_name_has_none() {
-        assert_eq!(read(&[(EDGE_HEADER, "balancer-0")], "10.0.0.5"), Some(("balancer-0".to_owned(), None)));
-        assert_eq!(read(&[(EDGE_HEADER, "balancer-0"), (INTERNAL_PORT_HEADER, "x")], "10.0.0.5").unwrap().1, None);
-        assert_eq!(read(&[(INTERNAL_PORT_HEADER, "7900")], "10.0.0.5"), None);
-        assert_eq!(read(&[(EDGE_HEADER, "a b")], "10.0.0.5"), None);
+        let read = |port: &'static str, from: &str| {
+            let headers =
+                HeaderMap::from_iter([(HeaderName::from_static(INTERNAL_PORT_HEADER), port.parse().unwrap())]);
+            let secret = MeshSecret::new("00".repeat(32)).unwrap();
+            let opener = Opener { server: NodeId::new("balancer-0").unwrap(), secret };
+            EdgeServer::read(opener, &headers, from.parse().unwrap()).internal.map(|address| address.to_string())
+        };
+        assert_eq!(read("7900", "10.0.0.5").as_deref(), Some("10.0.0.5:7900"));
+        assert_eq!(read("7900", "::ffff:10.0.0.5").as_deref(), Some("10.0.0.5:7900"));
+        assert_eq!(read("7900", "fd00::5").as_deref(), Some("[fd00::5]:7900"));
+        assert_eq!(read("x", "10.0.0.5"), None);
     }
 }

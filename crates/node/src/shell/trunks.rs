@@ -9,36 +9,46 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use signaling_edge::handshake;
 use signaling_server::http::{refusal, upgraded_tcp};
+use signaling_server::proofs::Opener;
 use signaling_server::trunk::serve;
-use signaling_wire::trunk::{EDGE_HEADER, SUBPROTOCOL};
+use signaling_wire::trunk::SUBPROTOCOL;
 use tracing::{info, info_span, warn};
 
 use super::Node;
-use super::report::EdgeName;
+use super::report::EdgeServer;
 
-/// Answers a trunk request of an edge whose secret has been checked: 101, or 400 for an edge of
-/// another trunk version, or the refusal of the upgrade. Serves the trunk in a task.
-pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
+/// Returns the refusal of a request for a trunk of another version. `None`: the edge offers this
+/// node's version, or the request is no upgrade, which [`answer`] refuses.
+pub(super) fn version_refusal(request: &Request<Incoming>) -> Option<Response<Body>> {
+    let offered: Vec<_> = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().collect();
+    if offered.iter().any(|offer| *offer == SUBPROTOCOL) || request.headers().get(header::UPGRADE).is_none() {
+        return None;
+    }
+    let sent = match offered.first().map(|offer| offer.to_str()) {
+        Some(Ok(other)) => other,
+        Some(Err(_)) => "an unreadable version",
+        None => "no version",
+    };
+    let message = format!("this node has {SUBPROTOCOL}, the edge {sent}: run the same release on all servers");
+    Some(refusal(StatusCode::BAD_REQUEST, "unknown_trunk_version", &message, None))
+}
+
+/// Answers a trunk request of an edge whose proof has been checked: 101, or the refusal of the
+/// upgrade. Serves the trunk in a task.
+pub(super) fn answer(node: &Node, peer: SocketAddr, opener: Opener, mut request: Request<Incoming>) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,
         Err(refused) => return refused.into_response(),
     };
-    let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL);
-    if !offered.iter().any(|offer| offer == SUBPROTOCOL) {
-        let message =
-            format!("a trunk needs the subprotocol {SUBPROTOCOL}: use the same release for the balancer and this node");
-        return refusal(StatusCode::BAD_REQUEST, "unknown_trunk_version", &message, None);
-    }
-    let edge = request.headers().get(EDGE_HEADER).and_then(|id| id.to_str().ok()).unwrap_or("unnamed").to_owned();
-    let name = EdgeName::read(request.headers(), peer.ip());
+    // Each event names the span; it is never entered, since that would cost time per frame.
+    let span = info_span!("trunk", edge = %opener.server, %peer);
+    let server = EdgeServer::read(opener, request.headers(), peer.ip());
     let upgrade = hyper::upgrade::on(&mut request);
     let node = node.clone();
-    // Each event names the span; it is never entered, since that would cost time per frame.
-    let span = info_span!("trunk", %edge, %peer);
     let trunk = async move {
         match upgrade.await.map(upgraded_tcp) {
             Ok(Ok((stream, early))) => {
-                let (key, signal) = node.edge_up(name);
+                let (key, signal) = node.edge_up(server);
                 info!(parent: &span, "trunk of an edge connected");
                 let on_frames = |frames: &[u8]| -> Result<(), String> {
                     node.with_core(|core| {

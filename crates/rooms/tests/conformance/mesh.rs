@@ -107,7 +107,8 @@ impl Mesh {
         for from in 0..self.nodes.len() {
             self.nodes[from].core.send_room_tasks(now);
             let place = |address: &str| (0..self.nodes.len()).find(|index| address_of(*index) == address).unwrap();
-            let peers: Vec<_> = self.nodes[from].core.peers().map(|(key, address)| (key, place(address))).collect();
+            let peers = self.nodes[from].core.peers().filter_map(|(key, address)| Some((key, place(address?))));
+            let peers: Vec<_> = peers.collect();
             for (peer, to) in peers {
                 let [sender, recipient] = self.nodes.get_disjoint_mut([from, to]).unwrap();
                 let opening = sender.core.open_lane(now, peer).unwrap();
@@ -115,7 +116,7 @@ impl Mesh {
                 sender.core.lane_opened(now, peer, opening.exchange, recipient.incarnation);
                 let mut last = BatchNumber::default();
                 while let Some(frame) = sender.core.take_lane_frame(now, peer, opening.exchange) {
-                    let batch = &frame[lane::LENGTH_BYTES..];
+                    let batch = &frame[lane::HEAD_BYTES..];
                     last = forward::open(&mut &*batch).unwrap();
                     recipient.core.batch(now, inbound, batch).unwrap();
                     has_sent = true;

@@ -28,6 +28,16 @@ pub fn refusal(status: StatusCode, code: &str, message: &str, retry_after: Optio
     response
 }
 
+/// Returns the status of another server's refusal and its message, for a log. `body`: the answer,
+/// which may be cut off or of another program.
+pub fn refusal_summary(status: StatusCode, body: &[u8]) -> String {
+    let answer: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    match answer.as_ref().and_then(|answer| answer.pointer("/error/message")?.as_str()) {
+        Some(message) => format!("{status}: {message}"),
+        None => status.to_string(),
+    }
+}
+
 /// Refusal by a handler that ends early. It becomes a [`refusal`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {

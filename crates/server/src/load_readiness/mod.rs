@@ -23,10 +23,11 @@ use tracing::info;
 
 pub use self::rule::MAX_UNREADY;
 use self::rule::{LoadReadiness, LoadReport, ReadinessState};
-use crate::auth::require_mesh_secret;
+use crate::auth::require_proof;
 use crate::clock::ticks;
+use crate::proofs::Proofs;
 use crate::server_client::ServerClient;
-use crate::{Common, Health, Secrets};
+use crate::{Common, Health};
 
 const PATH: &str = "/internal/v1/load";
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -73,7 +74,7 @@ metrics! {
 pub struct LoadReadinessTask<C> {
     thresholds: Option<LoadReadinessArgs>,
     views: watch::Receiver<Arc<View>>,
-    secrets: Secrets,
+    proofs: Proofs,
     health: Health,
     report: watch::Sender<LoadReport>,
     clients: C,
@@ -94,15 +95,16 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
         clients: C,
     ) -> Self {
         let report = LoadReport { id: common.id.as_str().to_owned(), clients: 0, state: ReadinessState::Closed };
-        let (secrets, report) = (common.mesh_secrets.clone(), watch::Sender::new(report));
-        Self { thresholds, views, secrets, health, report, clients }
+        let (proofs, report) = (common.proofs.clone(), watch::Sender::new(report));
+        Self { thresholds, views, proofs, health, report, clients }
     }
 
-    /// Returns the route `/internal/v1/load`: a [`LoadReport`] as JSON, or 401 without mesh secret.
+    /// Returns the route `/internal/v1/load`: a [`LoadReport`] as JSON, or 401 without a proof of
+    /// the mesh secret.
     pub fn router(&self) -> Router {
         let reports = self.report.clone();
         let report = async move || ([(header::CACHE_CONTROL, "no-store")], Json(reports.borrow().clone()));
-        Router::new().route(PATH, get(report)).layer(from_fn_with_state(self.secrets.clone(), require_mesh_secret))
+        Router::new().route(PATH, get(report)).layer(from_fn_with_state(self.proofs.clone(), require_proof))
     }
 
     /// Returns the task as a future that runs until it is dropped. It updates the report every 1 s.
@@ -111,7 +113,7 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
     /// # Errors
     /// If the system refuses a resource of the HTTP client.
     pub fn run(self) -> Result<impl Future<Output = ()>, reqwest::Error> {
-        let client = ServerClient::new(self.secrets.clone(), ANSWER_TIMEOUT, MAX_REPORT_BYTES)?;
+        let client = ServerClient::new(self.proofs.clone(), ANSWER_TIMEOUT, MAX_REPORT_BYTES)?;
         Ok(async move {
             let mut rule = self.thresholds.map(LoadReadiness::new);
             let mut reports = Reports::new();

@@ -14,7 +14,7 @@ use super::ask_all;
 use crate::Listener;
 use crate::http::serve_router;
 use crate::server_client::ServerClient;
-use crate::testing::secrets;
+use crate::testing::proofs;
 
 fn node(id: &str) -> Server {
     Server { id: id.into(), ..Server::default() }
@@ -33,15 +33,15 @@ fn serve(report: Server) -> String {
     address
 }
 
-async fn ask(nodes: &[(&str, String)], own: Server) -> Nodes {
-    let client = ServerClient::new(secrets(&"5e".repeat(32)), Duration::from_secs(2), 1 << 16).unwrap();
+async fn ask(nodes: &[(&str, String)], own: Server, edges: Vec<Server>) -> Nodes {
+    let client = ServerClient::new(proofs(), Duration::from_secs(2), 1 << 16).unwrap();
     let member = |(id, address): &(&str, String)| Member {
         id: id.parse().unwrap(),
         address: address.parse().unwrap(),
         draining: false,
     };
     let view = View::new(nodes.iter().map(member)).unwrap();
-    ask_all(&client, &view, own).await
+    ask_all(&client, &view, own, async { edges }).await
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn servers_report_themselves_and_silent_ones_are_named() {
     LocalSet::new()
         .run_until(async {
             let edges = serde_json::from_value(json!([
-                { "edge": "lb-0", "address": serve(balancer("lb-0", 5)), "clients": 3, "messages": 7 },
+                { "edge": "lb-0", "address": "127.0.0.1:1", "clients": 3, "messages": 7 },
                 { "edge": "lb-1", "address": "127.0.0.1:1", "clients": 1, "messages": 2 },
             ]));
             let draining = Server { obstacle: Some("draining".into()), edges: edges.unwrap(), ..node("b") };
@@ -59,7 +59,8 @@ async fn servers_report_themselves_and_silent_ones_are_named() {
                 ("c", serve(node("z"))),
                 ("d", "127.0.0.1:1".to_owned()),
             ];
-            let answer = ask(&nodes, Server { suspects: vec!["d".into()], ..node("a") }).await;
+            let own = Server { suspects: vec!["d".into()], ..node("a") };
+            let answer = ask(&nodes, own, vec![balancer("lb-0", 5)]).await;
 
             let states = answer.nodes.iter().map(|node| (node.server.is_some(), node.draining, node.suspect));
             let expected = [(true, false, false), (true, true, false), (false, false, false), (false, false, true)];
@@ -78,7 +79,7 @@ async fn servers_report_themselves_and_silent_ones_are_named() {
 async fn balancer_reports_itself_without_any_node() {
     LocalSet::new()
         .run_until(async {
-            let answer = ask(&[], balancer("lb-0", 2)).await;
+            let answer = ask(&[], balancer("lb-0", 2), Vec::new()).await;
             let [own] = &answer.balancers[..] else { panic!("{:?}", answer.balancers) };
             assert_eq!((answer.asked.as_str(), own.clients, own.trunks, own.server.is_some()), ("lb-0", 2, 0, true));
         })

@@ -1,13 +1,15 @@
 //! Connecting a trunk to a node, for a balancer's trunk manager.
 
-use ::http::HeaderValue;
-use signaling_wire::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER, PATH, SUBPROTOCOL};
+use ::http::{HeaderValue, StatusCode};
+use signaling_protocol::NodeId;
+use signaling_wire::trunk::{INTERNAL_PORT_HEADER, PATH, SUBPROTOCOL};
 use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _, protocol::Role};
+use tokio_tungstenite::tungstenite::{Error, client::IntoClientRequest as _, protocol::Role};
 use tokio_util::io::InspectReader;
 
 use super::{PolledStream, Trunk, config};
-use crate::MeshSecret;
+use crate::http::refusal_summary;
+use crate::proofs::{Proofs, Purpose};
 
 /// The connecting end of a trunk, among the sockets of an edge's event loop.
 pub type OutboundTrunk = Trunk<PolledStream>;
@@ -15,21 +17,46 @@ pub type OutboundTrunk = Trunk<PolledStream>;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Connects a trunk to the node at `address` (`HOST:PORT`). Panics outside a Tokio runtime with
-/// I/O. Has no time limit. The request carries this server's id and internal port.
+/// I/O. Has no time limit. The request carries a proof of the mesh secret for the node, and the
+/// port of this server's internal listener.
 ///
 /// # Errors
-/// If the node cannot be reached or refuses the upgrade, or `address` or `own_id` cannot be sent.
+/// If the node cannot be reached or refuses the trunk. The text has the node's reason.
 pub async fn open(
+    node: &NodeId,
     address: &str,
-    secret: &MeshSecret,
-    own_id: &str,
+    proofs: &Proofs,
     own_internal_port: u16,
-) -> Result<OutboundTrunk, tungstenite::Error> {
+) -> Result<OutboundTrunk, String> {
+    let refused = match connect(node, address, proofs, own_internal_port).await {
+        Err(Error::Http(refused)) => refused,
+        Err(error) => return Err(error.to_string()),
+        Ok(trunk) => return Ok(trunk),
+    };
+    // The node is another process than before, or this is the first trunk to it.
+    if refused.status() == StatusCode::UNAUTHORIZED && proofs.learn(node, refused.headers()) {
+        return connect(node, address, proofs, own_internal_port).await.map_err(|error| reason(&error));
+    }
+    Err(reason(&Error::Http(refused)))
+}
+
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Http(refused) => refusal_summary(refused.status(), refused.body().as_deref().unwrap_or_default()),
+        error => error.to_string(),
+    }
+}
+
+async fn connect(
+    node: &NodeId,
+    address: &str,
+    proofs: &Proofs,
+    own_internal_port: u16,
+) -> Result<OutboundTrunk, Error> {
     let mut request = format!("ws://{address}{PATH}").into_client_request()?;
     let headers = request.headers_mut();
-    headers.insert(::http::header::AUTHORIZATION, secret.bearer());
+    headers.extend(proofs.headers(Purpose::Trunk, node));
     headers.insert(::http::header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
-    headers.insert(EDGE_HEADER, HeaderValue::from_str(own_id).map_err(::http::Error::from)?);
     headers.insert(INTERNAL_PORT_HEADER, HeaderValue::from(own_internal_port));
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
@@ -53,6 +80,7 @@ mod tests {
     use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
     use super::*;
+    use crate::testing::proofs;
 
     /// A node whose response and first frame arrive together.
     async fn answer(listener: TcpListener) -> TcpStream {
@@ -79,8 +107,8 @@ mod tests {
     async fn frames_right_behind_the_response_are_read() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let secret = MeshSecret::new("5e".repeat(32)).unwrap();
-        let (_node, opened) = tokio::join!(answer(listener), open(&address, &secret, "b", 1));
+        let (node, proofs) = (NodeId::new("n").unwrap(), proofs());
+        let (_node, opened) = tokio::join!(answer(listener), open(&node, &address, &proofs, 1));
         let mut opened = opened.unwrap();
         let mut frames = Vec::new();
         let collect = |batch: &[u8]| {

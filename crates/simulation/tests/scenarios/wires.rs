@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use signaling_core::edge::LinkKey;
 use signaling_core::node::{InboundExchange, PeerKey, TrunkKey};
-use signaling_wire::lane::LENGTH_BYTES;
+use signaling_wire::lane::HEAD_BYTES;
 use signaling_wire::{BatchNumber, ExchangeNumber};
 
 use crate::mesh::Mesh;
@@ -78,8 +78,9 @@ impl Mesh {
         let Self { now, nodes, lanes, paused, .. } = self;
         let names: Vec<_> = nodes.keys().filter(|id| !paused.contains(*id)).cloned().collect();
         for from in names {
-            let address = |(peer, address): (PeerKey, &str)| (peer, address.trim_end_matches(":1").to_owned());
-            let peers: Vec<_> = nodes[&from].peers().map(address).collect();
+            let of_view =
+                |(peer, address): (PeerKey, Option<&str>)| Some((peer, address?.trim_end_matches(":1").to_owned()));
+            let peers: Vec<_> = nodes[&from].peers().filter_map(of_view).collect();
             for (peer, to) in peers {
                 if lanes.contains_key(&pair(&from, &to)) || paused.contains(&to) {
                     continue;
@@ -99,6 +100,12 @@ impl Mesh {
                 let acknowledgements = receiver.take_acknowledgement(*now, inbound.peer).into_iter().collect();
                 nodes.get_mut(&from).unwrap().lane_opened(*now, peer, number, incarnation);
                 lanes.insert(pair(&from, &to), Lane { peer, number, inbound, batches, acknowledgements });
+                if let Some(number) = nodes.get_mut(&to).unwrap().open_return(*now, inbound) {
+                    let returned = nodes.get_mut(&from).unwrap().accept_return(peer, number).unwrap();
+                    let (peer, batches, acknowledgements) = (inbound.peer, VecDeque::new(), VecDeque::new());
+                    let lane = Lane { peer, number, inbound: returned, batches, acknowledgements };
+                    lanes.insert(pair(&to, &from), lane);
+                }
             }
         }
     }
@@ -108,7 +115,7 @@ impl Mesh {
         let Self { now, nodes, lanes, .. } = self;
         for ((from, to), lane) in lanes.extract_if(.., |(from, to), _| ends(from, to)) {
             if let Some(receiver) = nodes.get_mut(&to) {
-                receiver.inbound_lane_ended(lane.inbound);
+                receiver.inbound_lane_ended(*now, lane.inbound);
             }
             if let Some(sender) = nodes.get_mut(&from) {
                 sender.lane_ended(*now, lane.peer, lane.number);
@@ -142,7 +149,7 @@ impl Mesh {
             let core = nodes.get_mut(from).unwrap();
             while let Some(frame) = core.take_lane_frame(*now, lane.peer, lane.number) {
                 busy = true;
-                lane.batches.push_back(frame[LENGTH_BYTES..].to_vec());
+                lane.batches.push_back(frame[HEAD_BYTES..].to_vec());
             }
             if core.is_lane_cut(lane.peer) {
                 cuts.push(pair(from, to));

@@ -316,7 +316,7 @@ mod tests {
 
     use signaling_protocol::ClientId;
     use signaling_rooms::{Request, Requester as By, Seat, SeatStatus};
-    use signaling_wire::lane::LENGTH_BYTES;
+    use signaling_wire::lane::HEAD_BYTES;
     use signaling_wire::{Incarnation, RoomRequestId, SessionId, forward, resume};
 
     use super::super::super::Settings;
@@ -410,7 +410,7 @@ mod tests {
         rooms(&mut node).record_epoch(&name, 10);
         node.resend_requests(now, |owner| owner.as_str() == "n1");
         let frame = node.take_lane_frame(now, peer, opening.exchange).unwrap();
-        let mut batch = &frame[LENGTH_BYTES..];
+        let mut batch = &frame[HEAD_BYTES..];
         forward::open(&mut batch).unwrap();
         let items = std::iter::from_fn(|| Item::take(&mut batch).ok());
         let epochs = items.filter_map(|item| match item {

@@ -21,6 +21,7 @@ use signaling_server::admin::handlers::{QueryResult, bad_request, document, quer
 use signaling_server::health::drain_routes;
 use signaling_server::http::Refused;
 use signaling_server::local_calls::{LocalCaller, Stopped};
+use signaling_server::mesh_status::EDGES;
 
 use super::{Floor, Node};
 use signaling_core::node::NodeCore;
@@ -60,6 +61,12 @@ pub fn operators(api: OperatorApi) -> Router {
         .route("/explain/{client}", get(explain::explain))
         .with_state(api)
         .merge(drain)
+}
+
+/// Returns the routes of a node for other servers: all of operators, and the reports of its edges.
+pub fn server_routes(api: OperatorApi) -> Router {
+    let edges = Router::new().route(EDGES, get(servers::edges)).with_state(api.clone());
+    operators(api).merge(edges)
 }
 
 impl OperatorApi {

@@ -1,5 +1,7 @@
 //! State of this node and of all servers, and drains of other nodes.
 
+use std::time::{Duration, Instant};
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -7,14 +9,20 @@ use axum::response::Response;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use signaling_admin::servers::{Nodes, Server};
+use signaling_core::node::NodeCore;
 use signaling_protocol::NodeId;
 use signaling_server::admin::BETWEEN_SERVERS;
 use signaling_server::http::Refused;
-use signaling_server::mesh_status::ask_all;
+use signaling_server::local_calls::Stopped;
+use signaling_server::mesh_status::{REPORT_TIMEOUT, ask_all};
 use signaling_server::server_client::Answer;
+use tokio::time::sleep;
 
 use super::super::Floor;
 use super::OperatorApi;
+
+/// Interval of checks whether all edges have answered.
+const REPORT_POLL: Duration = Duration::from_millis(5);
 
 /// Serves `GET /admin/server`: this node alone.
 pub(super) async fn server(State(api): State<OperatorApi>) -> Result<Json<Server>, Refused> {
@@ -24,7 +32,23 @@ pub(super) async fn server(State(api): State<OperatorApi>) -> Result<Json<Server
 /// Serves `GET /admin/nodes`: all servers that this node can reach.
 pub(super) async fn nodes(State(api): State<OperatorApi>) -> Result<Json<Nodes>, Refused> {
     let own = api.floor.ask(Floor::report).await?;
-    Ok(Json(ask_all(&api.peers.client, &api.peers.view(), own).await))
+    let edges = async { edge_reports(&api).await.unwrap_or_default() };
+    Ok(Json(ask_all(&api.peers.client, &api.peers.view(), own, edges).await))
+}
+
+/// Serves `GET /edges` for other servers: the balancers with trunks to this node.
+pub(super) async fn edges(State(api): State<OperatorApi>) -> Result<Json<Vec<Server>>, Refused> {
+    Ok(Json(edge_reports(&api).await?))
+}
+
+/// Returns the reports that the edges of this node's trunks send within 700 ms.
+async fn edge_reports(api: &OperatorApi) -> Result<Vec<Server>, Stopped> {
+    let end = Instant::now() + REPORT_TIMEOUT;
+    api.floor.ask(|floor| floor.node.with_core(NodeCore::request_statuses)).await?;
+    while api.core(NodeCore::awaits_statuses).await? && Instant::now() < end {
+        sleep(REPORT_POLL).await;
+    }
+    api.core(|core| core.statuses().filter_map(|report| serde_json::from_slice(report).ok()).collect()).await
 }
 
 /// Serves `POST /admin/nodes/NODE/drain`, or with `false` `POST /admin/nodes/NODE/undrain`: passes
