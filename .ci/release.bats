@@ -10,7 +10,7 @@ setup() {
 # Copies the tree's scripts and manifests into a repository with one commit, and enters it. Adds an
 # unreleased change to the changelog, because the tree has none after a release.
 enter_copy() {
-    git ls-files -z .ci Makefile CHANGELOG.md Cargo.toml 'crates/client/web/package.json' docs/admin-api.json deploy |
+    git ls-files -z .ci Makefile CHANGELOG.md Cargo.toml crates/client/web/package{,-lock}.json docs/admin-api.json deploy |
         xargs -0 cp --parents -t "$BATS_TEST_TMPDIR"
     cp .ci/release "$BATS_TEST_TMPDIR/.ci"
     cd "$BATS_TEST_TMPDIR"
@@ -38,7 +38,7 @@ lines_with() { git grep --untracked -F "$1" -- ':!.ci' | wc -l; }
 @test "release writes the version and builds, but commits nothing" {
     enter_copy
     VERSION=99.0.0 .ci/release
-    [ "$(lines_with 99.0.0)" -eq 8 ]
+    [ "$(lines_with 99.0.0)" -eq 10 ]
     grep -A 2 -F '## [Unreleased]' CHANGELOG.md | grep -F '## [99.0.0] - '
     [[ $(<built) == *"cargo update"*".ci/package "* ]]
     [ "$(git log --format=%s)" = start ]
