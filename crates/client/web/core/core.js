@@ -250,10 +250,9 @@ export class Core {
    * @param {number} now
    * @param {number} random
    * @param {import('./ending.js').Ending} ending
-   * @param {number | null} [hint] wait that the server requested, unless by `goodbye`. Only the
-   *   vectors have it: WebSockets do not report an HTTP answer to the upgrade request
    */
-  lost(now, random, { reason, ...ending }, hint = this.#hint) {
+  lost(now, random, { reason, ...ending }) {
+    const hint = this.#hint;
     const why = { ...ending, reason: reason?.slice(0, MAX_REASON) || undefined };
     const phase = this.#phase;
     if (this.#isIdle) return;

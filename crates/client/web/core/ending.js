@@ -1,9 +1,9 @@
 /**
- * Reactions to the end of a connection.
+ * Reactions to the end of a connection. WebSockets do not report HTTP answers: they end as 1006.
  *
- * @typedef {{code?: number, status?: number, fault?: string, reason?: string}} Ending
- *   close code of the socket, HTTP status of a refusal, or the fault for which the client gave up:
- *   `unreachable`, `no_welcome`, `no_token`, `silent` or `protocol_error`; text of the server
+ * @typedef {{code?: number, fault?: string, reason?: string}} Ending close code of the socket, or
+ *   the fault for which the client gave up: `unreachable`, `no_welcome`, `no_token`, `silent` or
+ *   `protocol_error`; text of the server
  */
 
 /** The client ends its session. */
@@ -17,15 +17,12 @@ const TOKEN_EXPIRED = 4003;
 /** Close codes below 4400 after which the client does not reconnect. */
 const FINAL = [GOODBYE, 1002, 1003, 1007, 1009];
 
-const HTTP_UNAUTHORIZED = 401;
-const HTTP_TOO_MANY = 429;
-
 /** Returns `true` if the client must not reconnect. @param {Ending} why */
-export function isFinal({ code = 0, status = HTTP_TOO_MANY }) {
-  return FINAL.includes(code) || (code >= 4400 && code < 4500) || (status < 500 && status !== HTTP_TOO_MANY);
+export function isFinal({ code = 0 }) {
+  return FINAL.includes(code) || (code >= 4400 && code < 4500);
 }
 
 /** Returns `true` if the server rejected the token. @param {Ending} why */
-export function isTokenRejected({ code, status }) {
-  return [UNAUTHORIZED, TOKEN_EXPIRED, HTTP_UNAUTHORIZED].includes(code ?? status ?? 0);
+export function isTokenRejected({ code = 0 }) {
+  return [UNAUTHORIZED, TOKEN_EXPIRED].includes(code);
 }

@@ -52,8 +52,10 @@ function input(core, now, random, given) {
     case 'token':
       return core[word](now, random, fields);
     case 'refused': {
-      const { retry_after_ms: wait = null, ...ending } = fields;
-      return core.lost(now, random, ending, wait);
+      // WebSockets do not report an HTTP answer. Its wait is like that of a `goodbye`.
+      const { retry_after_ms: wait, ...ending } = fields;
+      if (wait) core.text(now, random, JSON.stringify({ type: 'goodbye', retry_after_ms: wait }));
+      return core.lost(now, random, ending);
     }
     case 'network_changed':
       return core.networkChanged(now, random);
