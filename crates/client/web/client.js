@@ -66,10 +66,10 @@ export class Client extends Emitter {
   #tokenError;
   #saves;
   /** @type {any} */
-  #socket = null;
+  #socket;
   /** Resolves once the latest socket is closed. @type {Promise<void> | undefined} */
   #socketClosed;
-  #url = '';
+  #url;
   #timer;
   /** `{resolve, reject}` of requests without an outcome. */
   #settlerByTicket = new Map();
@@ -99,17 +99,16 @@ export class Client extends Emitter {
    */
   constructor(url, options) {
     super();
-    const urls = checkUrls(url);
+    this.#urls = checkUrls(url);
     checkOptions(options);
     const { clientId, token, connectTimeoutMs = CONNECT_TIMEOUT } = options;
     this.clientId = clientId;
-    this.#urls = urls;
     this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
     this.#token = token;
     this.#connectTimeoutMs = Math.min(connectTimeoutMs, MAX_TIMER);
     this.#log = makeLog(options);
     this.#saves = new SavedSession(clientId, options.storage);
-    this.#core = new Core({ ...options, urls: urls.length, tokens: token !== undefined });
+    this.#core = new Core({ ...options, urls: this.#urls.length, tokens: token !== undefined });
   }
 
   /** Numbers since the client was created. @returns {import('./types.js').Stats} */
@@ -321,22 +320,20 @@ export class Client extends Emitter {
     this.#socket?.send(text);
   }
 
-  #report({ type, ...message }) {
-    const { from, data, id } = message;
-    const event = { from, data, id };
+  #report({ type, room, ...event }) {
     if (type === 'signal') {
-      const name = data?.[CALL];
+      const name = event.data?.[CALL];
       // Names of others create no rooms.
       const isKnown = this.#roomByName.has(name) || this.#core.room(name);
       if (isKnown) emit(this.room(name), CALL, event);
       else if (name === undefined) emit(this, type, event);
-    } else if (type === 'broadcast') emit(this.room(message.room), type, event);
-    else if (type === 'moved') this.node = message.node ?? null;
+    } else if (type === 'broadcast') emit(this.room(room), type, event);
+    else if (type === 'moved') this.node = event.node ?? null;
     else if (type === 'ice_servers') {
-      this.iceServers = message.ice_servers ?? [];
+      this.iceServers = event.ice_servers ?? [];
       emit(this, 'iceServers', this.iceServers);
     } else if (type === 'error') {
-      const error = refusal(message.code, message);
+      const error = refusal(event.code, event);
       this.#log('warn', error.message);
       emit(this, type, error);
     }

@@ -21,11 +21,9 @@ const MAX_CLOSING = 2_000;
  *   `Blob`; `closed` gets 1006 for any end without a close frame
  */
 export function openSocket(WebSocket, url, { clientId, resume, token }, on) {
-  const protocols = [SUBPROTOCOL];
-  if (resume) protocols.push(`resume.${resume}`);
-  if (token) protocols.push(`bearer.${token}`);
-  const query = `client_id=${clientId}&reliable=1`;
-  const socket = new WebSocket(`${url}${url.includes('?') ? '&' : '?'}${query}`, protocols);
+  /** @type {any[]} */
+  const protocols = [SUBPROTOCOL, resume && `resume.${resume}`, token && `bearer.${token}`].filter(Boolean);
+  const socket = new WebSocket(`${url}${url.includes('?') ? '&' : '?'}client_id=${clientId}&reliable=1`, protocols);
   let fault = '';
   let timer;
   const end = (code, reason) => {

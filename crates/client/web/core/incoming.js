@@ -3,7 +3,6 @@
 const CLIENTS = [];
 /** Fields that the client itself uses, with values of their types. */
 const REQUIRED = {
-  __proto__: null,
   welcome: { resume: '', resumed: true, max_message_bytes: 0 },
   ack: { id: 0 },
   error: { code: '' },

@@ -40,13 +40,18 @@ export function refuse(name, value, expected) {
 }
 
 /** @type {Record<string, string>} */
-const TEXT_BY_CODE = {
+export const TEXT_BY_CODE = {
   closed: 'the client is closed',
   expired: 'the seat in the room expired',
   forbidden: 'the token forbids the room',
   left: 'the client left the room',
+  no_welcome: 'no welcome within 10 s',
   not_in_room: 'join the room first',
+  protocol_error: 'a message of the server breaks the protocol',
   queue_full: 'queue full: await earlier requests',
   room_full: 'the room is full',
+  silent: 'the server does not answer',
+  token_failed: 'the token function failed',
   too_many_rooms: 'at most 256 rooms',
+  unreachable: 'no connection in time',
 };
