@@ -33,7 +33,7 @@ const CHANNEL = { negotiated: true, id: 0 };
 export class Call extends Emitter {
   #room;
   #options;
-  /** Own tracks. */
+  /** Own tracks; none of a label that ended. */
   #tracksByLabel = new Map();
   #memberById = new Map();
   /** `[from, message]` of senders that are not members yet. */
@@ -63,7 +63,10 @@ export class Call extends Emitter {
       /** @type {any} */ (room).on('~call', ({ from, data }) => this.#receive(from, data)),
       room.on('leave', ({ member: { id }, reason }) => reason !== 'expired' && this.#drop(id)),
       room.on('change', () => this.#follow()),
-      room.client.on('connected', () => this.#restartFailed()),
+      // Paths that failed while no signals passed.
+      room.client.on('connected', () => {
+        for (const { peer } of this.#memberById.values()) if (peer?.connectionState === 'failed') peer.restart();
+      }),
       listen(globalThis, 'pagehide', () => this.#show(false)),
       listen(globalThis, 'pageshow', () => this.#show(true)),
     ];
@@ -136,8 +139,7 @@ export class Call extends Emitter {
   }
 
   #setTracks(tracks, label) {
-    if (tracks.length > 0) this.#tracksByLabel.set(label, tracks);
-    else this.#tracksByLabel.delete(label);
+    this.#tracksByLabel.set(label, tracks);
     for (const { peer } of this.#memberById.values()) peer?.publish(tracks, label);
   }
 
@@ -160,7 +162,7 @@ export class Call extends Emitter {
       const member = this.#memberById.get(id) ?? { id, ...ALONE, ...FRESH };
       this.#memberById.set(id, Object.assign(member, { data, expired: false }));
     }
-    for (const member of [...this.#memberById.values()]) this.#dropIfOver(member);
+    for (const member of this.#memberById.values()) this.#dropIfOver(member);
     this.#connectNext();
     this.#changed();
   }
@@ -187,8 +189,8 @@ export class Call extends Emitter {
     member.peer = peer;
     peer.on('change', () => this.#memberChanged(member));
     peer.on('failure', (failure) => emit(this, 'failure', { id: member.id, ...failure }));
-    for (const [from, message] of this.#early) if (from === member.id) peer.receive(message);
-    this.#early = this.#early.filter(([from]) => from !== member.id);
+    // `receive` returns nothing, which removes the message.
+    this.#early = this.#early.filter(([from, message]) => from !== member.id || peer.receive(message));
   }
 
   #setUp(member, connection) {
@@ -282,11 +284,6 @@ export class Call extends Emitter {
 
   #disconnect() {
     for (const member of this.#memberById.values()) disconnect(member);
-  }
-
-  /** Restarts failed connections after the client has reconnected. */
-  #restartFailed() {
-    for (const { peer } of this.#memberById.values()) if (peer?.connectionState === 'failed') peer.restart();
   }
 
   #end() {

@@ -30,13 +30,13 @@ export class PeerConnection extends Emitter {
   #sent;
   #received;
   /** Labels of the latest own description. */
-  #sentLabels = '';
-  #isBusy = false;
+  #sentLabels;
+  #isBusy;
   /** `#need` of the last wish. */
-  #asked = '';
+  #asked;
   /** ICE restart: `wanted`, `sent` in a wish or offer that waits, or none. */
-  #iceRestart = '';
-  #restarts = 0;
+  #iceRestart;
+  #restarts;
 
   /**
    * Creates a connection.
@@ -86,8 +86,7 @@ export class PeerConnection extends Emitter {
    * @param {string} label
    */
   publish(tracks, label) {
-    if (tracks.length > 0) this.#tracksByLabel.set(label, tracks);
-    else this.#tracksByLabel.delete(label);
+    this.#tracksByLabel.set(label, tracks);
     if (!this.connection) return;
     this.#setTracks();
     // One negotiation for all changes of this task.
@@ -153,7 +152,11 @@ export class PeerConnection extends Emitter {
       if (!step) return;
       if (step.open) this.#open();
       else if (step.send) this.#options.send(step.send);
-      else if (step.grow) this.#grow(step.grow);
+      else if (step.grow) {
+        this.#sent.grow(step.grow);
+        // A restart of this side serves both.
+        if (step.grow.restart && !this.#iceRestart) this.#restartIce();
+      }
       else this.#start(step);
     }
   }
@@ -185,23 +188,29 @@ export class PeerConnection extends Emitter {
   async #start(step) {
     const connection = this.connection;
     this.#isBusy = true;
-    let failure;
-    const failed = (error) => {
-      failure = error;
-      return null;
-    };
-    const result = await this.#perform(connection, step).catch(failed);
+    let error;
+    let result = null;
+    try {
+      result = await this.#perform(connection, step);
+    } catch (caught) {
+      error = caught;
+    }
     // It was replaced or closed meanwhile.
     if (connection !== this.connection) return;
     this.#isBusy = false;
     this.#negotiation.done(step, result);
-    if (failure) emit(this, 'failure', { error: failure });
+    if (error) emit(this, 'failure', { error });
     else this.#check();
     this.#step();
   }
 
   async #perform(connection, { want, apply, labels, candidate, repeat }) {
-    if (want) return { wanted: this.#want() };
+    if (want) {
+      this.#asked = this.#need;
+      if (!this.#iceRestart) return { wanted: this.#sent.wanted };
+      this.#iceRestart = 'sent';
+      return { wanted: { ...this.#sent.wanted, restart: true } };
+    }
     if (candidate) return connection.addIceCandidate(candidate);
     if (apply) {
       if (this.#iceRestart === 'sent') this.#iceRestart = '';
@@ -218,13 +227,6 @@ export class PeerConnection extends Emitter {
     return { description: connection.localDescription, labels: own };
   }
 
-  #want() {
-    this.#asked = this.#need;
-    if (this.#iceRestart === '') return this.#sent.wanted;
-    this.#iceRestart = 'sent';
-    return { ...this.#sent.wanted, restart: true };
-  }
-
   /** Transceivers that tracks lack at the present connection of the other side. */
   get #need() {
     return this.#negotiation.theirs + JSON.stringify(this.#sent.wanted);
@@ -232,15 +234,10 @@ export class PeerConnection extends Emitter {
 
   /** Requests a negotiation that the browser does not: for transceivers, a restart, and labels. */
   #check() {
-    const lacks = !this.#need.endsWith('{}') && this.#need !== this.#asked;
+    const need = this.#need;
+    const lacks = !need.endsWith('{}') && need !== this.#asked;
     const isOld = JSON.stringify(this.#sent.labels) !== this.#sentLabels;
     if (lacks || isOld || this.#iceRestart === 'wanted') this.#negotiation.needed();
-  }
-
-  #grow(wanted) {
-    this.#sent.grow(wanted);
-    // A restart of this side serves both.
-    if (wanted.restart && this.#iceRestart === '') this.#restartIce();
   }
 
   #setTracks() {

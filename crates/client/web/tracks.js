@@ -47,8 +47,7 @@ export class SentTracks {
     const isWanted = ({ label, track }) => tracksByLabel.get(label)?.includes(track);
     const replace = (transceiver, label, track) => {
       this.#useByTransceiver.set(transceiver, { label, track });
-      const direction = track ? 'sendrecv' : 'recvonly';
-      if (transceiver.direction !== direction) transceiver.direction = direction;
+      transceiver.direction = track ? 'sendrecv' : 'recvonly';
       transceiver.sender.replaceTrack(track).catch((error) => failed(error, label));
     };
     for (const [label, tracks] of tracksByLabel) {
@@ -112,17 +111,14 @@ export class ReceivedStreams {
       const label = labels?.[mid];
       if (typeof label === 'string') tracksByLabel.set(label, [...(tracksByLabel.get(label) ?? []), receiver.track]);
     }
-    /** @type {[string, MediaStream][]} */
-    const streams = [...tracksByLabel].map(([label, tracks]) => [label, this.#fill(label, tracks)]);
-    this.#streamByLabel = new Map(streams);
-    this.byLabel = Object.freeze(Object.fromEntries(streams));
-  }
-
-  #fill(label, tracks) {
-    const stream = this.#streamByLabel.get(label) ?? this.#newStream();
-    const present = stream.getTracks();
-    for (const track of present) if (!tracks.includes(track)) stream.removeTrack(track);
-    for (const track of tracks) if (!present.includes(track)) stream.addTrack(track);
-    return stream;
+    const former = this.#streamByLabel;
+    this.#streamByLabel = new Map();
+    for (const [label, tracks] of tracksByLabel) {
+      const stream = former.get(label) ?? this.#newStream();
+      for (const track of stream.getTracks()) if (!tracks.includes(track)) stream.removeTrack(track);
+      for (const track of tracks) stream.addTrack(track);
+      this.#streamByLabel.set(label, stream);
+    }
+    this.byLabel = Object.freeze(Object.fromEntries(this.#streamByLabel));
   }
 }

@@ -22,18 +22,18 @@ export class Negotiation {
   /** Name of the own connection; null before `begin` and after `end`. */
   own = null;
   /** Last known name of the other side's connection; null until a message has it. */
-  theirs = null;
+  theirs;
   #offers;
   #newName;
   /** Whether the connection has a description of the other side. */
-  #hasRemote = false;
+  #hasRemote;
   /** Whether an offer waits for its answer; for the other side: a wish for an offer. */
-  #isPending = false;
-  #isNeeded = false;
+  #isPending;
+  #isNeeded;
   /** Connection of the other side that a `reset` was sent to last. */
-  #resetFor = null;
+  #resetFor;
   #inbox = [];
-  #steps = [];
+  #steps;
 
   /**
    * @param {boolean} offers whether this side makes all offers; true on exactly one side
@@ -88,8 +88,8 @@ export class Negotiation {
   /** Returns the next step, or undefined. */
   next() {
     if (!this.own) return undefined;
-    while (this.#steps.length === 0 && this.#inbox.length > 0) this.#handle(this.#inbox.shift());
-    if (this.#steps.length > 0 || !this.#isNeeded || this.#isPending) return this.#steps.shift();
+    while (!this.#steps[0] && this.#inbox[0]) this.#handle(this.#inbox.shift());
+    if (this.#steps[0] || !this.#isNeeded || this.#isPending) return this.#steps.shift();
     this.#isNeeded = false;
     this.#isPending = true;
     return this.#offers ? { offer: true } : { want: true };
@@ -124,29 +124,21 @@ export class Negotiation {
     }
     if (isNew && this.#hasRemote) this.begin(of);
     this.theirs = of;
-    if (description) this.#handleDescription(description, labels);
+    if (description && (description.type === 'offer') !== this.#offers) {
+      if (!this.#offers || this.#isPending) this.#steps.push({ apply: description, labels });
+      // A repeated offer was answered twice: the second answer may have further changes.
+      else this.#isNeeded = true;
+    }
     if (candidate && this.#hasRemote) this.#steps.push({ candidate });
-    if (wanted && this.#offers) this.#handleWanted(to, wanted);
+    if (wanted && this.#offers) {
+      this.#steps.push({ grow: wanted });
+      if (!this.#isPending) this.#isNeeded = true;
+      // An earlier first offer may still reach the other side, or has reached an earlier page: a
+      // question, which comes after that offer, makes it certain.
+      else if (!this.#hasRemote && !to) this.#send({ offered: true });
+      else if (!this.#hasRemote) this.repeat();
+    }
     if (offered && !this.#offers && !this.#hasRemote) this.repeat();
-  }
-
-  #handleDescription(description, labels) {
-    const isOffer = description.type === 'offer';
-    if (isOffer === this.#offers) return;
-    if (isOffer || this.#isPending) this.#steps.push({ apply: description, labels });
-    // A repeated offer was answered twice: the second answer may have further changes.
-    else this.#isNeeded = true;
-  }
-
-  /**
-   * An earlier first offer may still reach the other side, or has reached an earlier page: a
-   * question, which comes after that offer, makes it certain.
-   */
-  #handleWanted(to, wanted) {
-    this.#steps.push({ grow: wanted });
-    if (!this.#isPending) this.#isNeeded = true;
-    else if (!this.#hasRemote && !to) this.#send({ offered: true });
-    else if (!this.#hasRemote) this.repeat();
   }
 
   #send(message, to) {

@@ -60,6 +60,7 @@ class FakeTransceiver {
   }
 
   set direction(direction) {
+    if (this.#direction === direction) return;
     this.#direction = direction;
     this.#need();
   }
