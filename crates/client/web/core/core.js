@@ -54,8 +54,8 @@ export class Core {
   /** Token that resumes the session, or null. */
   #resume = null;
   #tokens;
-  /** Wait that the server of this socket requested, or null. */
-  #hint = null;
+  /** Wait that the server of this socket requested; undefined without one. */
+  #hint;
   #maxMessageBytes = DEFAULT_MESSAGE_BYTES;
   #requests;
   #pacer = new Pacer();
@@ -137,14 +137,14 @@ export class Core {
     if (phase.is === 'connecting') return phase.since + phase.limit;
     if (phase.is !== 'connected') return phase.until ?? Infinity;
     const pages = [...this.#membersByRoom.values()].map(({ pageAt }) => pageAt);
-    const sources = [phase.connection, this.#tokens, this.#rooms].map(({ deadline }) => deadline);
-    return Math.min(...sources, this.#iceAt, this.#pacer.freeAt, ...pages);
+    const { connection } = phase;
+    return Math.min(connection.deadline, this.#tokens.deadline, this.#rooms.deadline, this.#iceAt, this.#pacer.freeAt, ...pages);
   }
 
   /** Connects now if the client is closed, is suspended or waits. */
   start(now) {
     if (!this.#isIdle) return;
-    this.#hint = null;
+    this.#hint = undefined;
     this.#emit({ state: 'connecting', url: this.#url });
     if (this.#tokens.isMissing(now)) {
       this.#phase = { is: 'fetching', until: now + TOKEN_TIMEOUT };
@@ -195,7 +195,7 @@ export class Core {
 
   #tend(now, random, connection) {
     if (this.#tokens.renews(now)) this.#emit('ask_token');
-    const rejoin = this.#rooms.due(now, this.#requests.rooms('join'));
+    const rejoin = this.#rooms.due(now, () => this.#requests.rooms('join'));
     if (rejoin) this.#requests.pushOwn(rejoin);
     this.#flush(now);
     if (now >= this.#iceAt) {
@@ -252,7 +252,6 @@ export class Core {
    * @param {import('./ending.js').Ending} ending
    */
   lost(now, random, { reason, ...ending }) {
-    const hint = this.#hint;
     const why = { ...ending, reason: reason?.slice(0, MAX_REASON) || undefined };
     const phase = this.#phase;
     if (this.#isIdle) return;
@@ -262,8 +261,8 @@ export class Core {
     if (ends) return this.#end(why);
     const least = why.code === POLICY_VIOLATION ? MIN_POLICY_WAIT : 0;
     const window = this.#retries.window(now);
-    const wait = Math.max(least, Math.min(hint ?? Math.floor(random * window), MAX_HINT));
-    const mayHurry = hint === null && !least;
+    const wait = Math.max(least, Math.min(this.#hint ?? Math.floor(random * window), MAX_HINT));
+    const mayHurry = this.#hint === undefined && !least;
     this.#url = (this.#url + 1) % this.#urls;
     this.#phase = { is: 'waiting', until: now + wait, mayHurry, why };
     this.#emit({ state: 'waiting', in_ms: wait, ...why });
@@ -389,7 +388,7 @@ export class Core {
   /** Returns `false` after a protocol error. */
   #handle(now, connection, message) {
     const { type } = message;
-    if (type === 'goodbye') this.#hint = message.retry_after_ms ?? null;
+    if (type === 'goodbye') this.#hint = message.retry_after_ms;
     if (type === 'welcome') return !connection && this.#welcome(now, message);
     if (!connection) return !needsWelcome(message);
     if (type === 'signal' || type === 'broadcast') return this.#receive(now, connection, message);
@@ -490,17 +489,17 @@ export class Core {
   /** Sends pages and queued requests within the limits and the pace. */
   #flush(now) {
     if (this.#phase.is !== 'connected') return;
+    let text;
     this.#pacer.freeAt = Infinity;
     for (const members of this.#membersByRoom.values()) {
       if (now < members.pageAt) continue;
-      const page = members.page();
-      if (!this.#pacer.take(now, bytesOf(JSON.stringify(page)))) {
+      text = JSON.stringify(members.page());
+      if (!this.#pacer.take(now, bytesOf(text))) {
         members.pageAt = this.#pacer.freeAt;
         return;
       }
-      this.#write(page);
+      this.#emit({ write: text });
     }
-    let text;
     while ((text = this.#requests.next(now, this.#pacer))) this.#emit({ write: text });
   }
 

@@ -33,6 +33,8 @@ export class Requests {
   #sent = [];
   /** @type {Entry[]} */
   #queued = [];
+  /** Size of `#queued`, in bytes. */
+  #queuedBytes = 0;
 
   /** @param {{queue?: number, queueBytes?: number, timeoutMs?: number}} limits */
   constructor({ queue = QUEUE, queueBytes = QUEUE_BYTES, timeoutMs = REQUEST_TIMEOUT }) {
@@ -46,7 +48,7 @@ export class Requests {
     const expires = now + this.#timeoutMs;
     this.#nextId = saved.next_id;
     this.#sent = saved.unanswered.map(({ id, request }) => makeEntry(request, { id, expires, sent: true }));
-    this.#queued = saved.queued.map((request) => makeEntry(request, { expires }));
+    this.#setQueue(saved.queued.map((request) => makeEntry(request, { expires })));
   }
 
   /**
@@ -60,17 +62,27 @@ export class Requests {
     const entry = makeEntry(request, { ticket, expires: now + this.#timeoutMs });
     const size = entry.bytes + `,"id":${this.#nextId + this.#queued.length}`.length;
     if (size > maxBytes) throw new MeshError('too_large', { message: `${size} bytes, over ${maxBytes}` });
-    const isFull = this.#queued.length >= this.#queue || sizeOf(this.#queued) + entry.bytes + MAX_HEAD > this.#queueBytes;
+    const isFull = this.#queued.length >= this.#queue || this.#queuedBytes + sizeOf([entry]) > this.#queueBytes;
     const isNext = this.#queued.length === 0 && this.#mayMoreBeSent();
     if (isFull && !isNext) throw new MeshError('queue_full');
     this.#lastTicket = ticket;
-    this.#queued.push(entry);
+    this.#append(entry);
     return ticket;
+  }
+
+  #append(entry) {
+    this.#queued.push(entry);
+    this.#queuedBytes += sizeOf([entry]);
+  }
+
+  #setQueue(entries) {
+    this.#queued = entries;
+    this.#queuedBytes = sizeOf(entries);
   }
 
   /** Queues a request of the client itself: a rejoin, or a `leave` after a join without a use. */
   pushOwn(request) {
-    this.#queued.push(makeEntry(request, { isOwn: true }));
+    this.#append(makeEntry(request, { isOwn: true }));
   }
 
   /** Returns the rooms of pending requests of this type, `join` or `leave`. */
@@ -90,19 +102,20 @@ export class Requests {
 
   /**
    * Returns the text of the next request to send: one of the session that resumes, else a new one.
-   * Null if the limits or the pace allow none.
+   * Undefined if the limits or the pace allow none.
    *
    * @param {import('./pacer.js').Pacer} pacer
    */
   next(now, pacer) {
     const repeated = this.#sent.find(({ isDue }) => isDue);
     const entry = repeated ?? (this.#mayMoreBeSent() && this.#queued[0]);
-    if (!entry) return null;
+    if (!entry) return;
     const id = repeated?.id ?? this.#nextId;
     const text = numbered(entry.text, id);
-    if (!pacer.take(now, entry.bytes + text.length - entry.text.length)) return null;
+    if (!pacer.take(now, entry.bytes + text.length - entry.text.length)) return;
     if (!repeated) {
       this.#queued.shift();
+      this.#queuedBytes -= sizeOf([entry]);
       this.#sent.push(entry);
       this.#nextId += 1;
     }
@@ -121,7 +134,7 @@ export class Requests {
    */
   restart(joins) {
     const kept = this.clear().filter(isTimed);
-    this.#queued = [...joins.map((join) => makeEntry(join, { isOwn: true })), ...kept];
+    this.#setQueue([...joins.map((join) => makeEntry(join, { isOwn: true })), ...kept]);
   }
 
   /** Removes and returns the answered request with this number; undefined if there is none. */
@@ -138,7 +151,7 @@ export class Requests {
 
   /** Expires requests, and returns them. */
   expire(now) {
-    return this.#remove((entry) => entry.expires <= now);
+    return now < this.deadline ? [] : this.#remove((entry) => entry.expires <= now);
   }
 
   /** Cancels a request without an outcome. Returns it; undefined if there is none. */
@@ -149,9 +162,8 @@ export class Requests {
   /** Removes queued requests. Sent ones lose their tickets, and keep their numbers. */
   #remove(isOver) {
     const removed = this.#all().filter(isOver);
-    const end = (entry) => (isOver(entry) ? { ...entry, ticket: null, expires: Infinity } : entry);
-    this.#sent = this.#sent.map(end);
-    this.#queued = this.#queued.filter((entry) => !isOver(entry));
+    this.#sent = this.#sent.map((entry) => (isOver(entry) ? { ...entry, ticket: null, expires: Infinity } : entry));
+    this.#setQueue(this.#queued.filter((entry) => !isOver(entry)));
     return removed;
   }
 
@@ -160,7 +172,7 @@ export class Requests {
     const removed = this.#all();
     this.#nextId = 1;
     this.#sent = [];
-    this.#queued = [];
+    this.#setQueue([]);
     return removed;
   }
 

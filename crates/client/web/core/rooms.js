@@ -64,7 +64,7 @@ export class Rooms {
     const earliest = Math.min(...this.#rejoinAtByRoom.values());
     const [room] = /** @type {any[]} */ ([...this.#rejoinAtByRoom].find(([, at]) => at === earliest));
     this.#pausedUntil = now + MIN_REJOIN_WAIT;
-    const mustWait = pending.includes(room);
+    const mustWait = pending().includes(room);
     this.#rejoinAtByRoom.set(room, mustWait ? this.#pausedUntil : Infinity);
     return mustWait ? undefined : this.#joinByRoom.get(room);
   }
