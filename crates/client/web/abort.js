@@ -1,5 +1,6 @@
 import { MeshError } from './core/mesh_error.js';
 import { listen } from './listen.js';
+import { checkOptions, OF_METHODS } from './options.js';
 
 /**
  * Returns a promise that an abort of the signal rejects.
@@ -10,6 +11,7 @@ import { listen } from './listen.js';
  * @returns {Promise<any>}
  */
 export function abortable(signal, aborted, start) {
+  checkOptions({ signal }, OF_METHODS);
   return new Promise((resolve, reject) => {
     const end = (settle) => (value) => {
       remove();

@@ -2,6 +2,7 @@ import { MeshError, refuse } from './core/mesh_error.js';
 import { assertJson } from './core/outgoing.js';
 import { emit, Emitter } from './emitter.js';
 import { listen } from './listen.js';
+import { AMOUNT, checkOptions, isFunction } from './options.js';
 import { PeerConnection } from './peer.js';
 import { Room } from './room.js';
 
@@ -19,6 +20,14 @@ const LAST_RETRY = 30_000;
 const NO_RETRY = ['too_large', 'forbidden', 'bad_message'];
 /** Maximum bytes in the buffer of a channel that takes another message. */
 const MAX_BUFFERED = 1_048_576;
+/** @type {import('./options.js').Rules} */
+const OF_CALLS = {
+  stream: [(stream) => stream === null || isFunction(stream.getTracks), 'a MediaStream or null'],
+  maxPeers: AMOUNT,
+  iceServers: [isFunction, 'a function'],
+  RTCPeerConnection: [isFunction, 'a class', true],
+  MediaStream: [isFunction, 'a class'],
+};
 /** Both sides create the channel, so neither waits for the other's. */
 const CHANNEL = { negotiated: true, id: 0 };
 
@@ -53,9 +62,8 @@ export class Call extends Emitter {
   constructor(room, options = {}) {
     super();
     if (!(room instanceof Room)) refuse('room', room, 'a room of a client');
-    if (!(options.RTCPeerConnection ?? globalThis.RTCPeerConnection)) {
-      refuse('RTCPeerConnection', undefined, 'a class: the platform has none');
-    }
+    const { RTCPeerConnection = globalThis.RTCPeerConnection } = options;
+    checkOptions({ ...options, RTCPeerConnection }, OF_CALLS);
     this.#room = room;
     this.#options = options;
     if (options.stream) this.publish(options.stream);
@@ -110,6 +118,7 @@ export class Call extends Emitter {
    */
   send(data, { to } = {}) {
     assertJson(data);
+    if (!['string', 'undefined'].includes(typeof to)) refuse('to', to, 'a text');
     const text = JSON.stringify(data);
     const members = to === undefined ? [...this.#memberById.values()] : [this.#memberById.get(to)];
     const open = members.filter((member) => member?.channel?.readyState === 'open');
@@ -139,6 +148,7 @@ export class Call extends Emitter {
   }
 
   #setTracks(tracks, label) {
+    if (typeof label !== 'string') refuse('label', label, 'a text');
     this.#tracksByLabel.set(label, tracks);
     for (const { peer } of this.#memberById.values()) peer?.publish(tracks, label);
   }

@@ -10,7 +10,7 @@ import { MeshError, refuse } from './core/mesh_error.js';
 import { assertJson, assertName } from './core/outgoing.js';
 import { Emitter, emit } from './emitter.js';
 import { listen } from './listen.js';
-import { checkOptions, checkUrls, makeLog } from './options.js';
+import { checkOptions, checkUrls, makeLog, OF_CLIENTS, OF_METHODS } from './options.js';
 import { reasonOf } from './reason.js';
 import { Room } from './room.js';
 import { SavedSession } from './saved_session.js';
@@ -100,12 +100,12 @@ export class Client extends Emitter {
   constructor(url, options) {
     super();
     this.#urls = checkUrls(url);
-    checkOptions(options);
+    checkOptions(options, OF_CLIENTS);
     const { clientId, token, connectTimeoutMs = CONNECT_TIMEOUT } = options;
     this.clientId = clientId;
     this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
     this.#token = token;
-    this.#connectTimeoutMs = Math.min(connectTimeoutMs, MAX_TIMER);
+    this.#connectTimeoutMs = connectTimeoutMs;
     this.#log = makeLog(options);
     this.#saves = new SavedSession(clientId, options.storage);
     this.#core = new Core({ ...options, urls: this.#urls.length, tokens: token !== undefined });
@@ -135,7 +135,7 @@ export class Client extends Emitter {
         if (error) reject(error);
         else resolve();
       };
-      const timer = setTimeout(() => settle(this.#error('expired', { message: 'not connected in time' })), this.#connectTimeoutMs);
+      const timer = setTimeout(() => settle(this.#error('expired', { message: 'not connected in time' })), Math.min(this.#connectTimeoutMs, MAX_TIMER));
       this.#connecting.add(settle);
       // In a listener that closed the client, the state is still the former one.
       if (this.state === 'connected' && this.#core.is !== 'closed') settle();
@@ -171,7 +171,8 @@ export class Client extends Emitter {
    */
   signal(to, data, { ttlMs, signal } = {}) {
     assertJson(data);
-    return this.#request({ type: 'signal', to, data, ttl_ms: ttlMs }, signal);
+    checkOptions({ ttlMs }, OF_METHODS);
+    return this.#request({ type: 'signal', to, data, ttl_ms: ttlMs && Math.floor(ttlMs) }, signal);
   }
 
   /**
@@ -184,10 +185,8 @@ export class Client extends Emitter {
    * @throws {MeshError} `bad_name`
    */
   room(name) {
-    const known = this.#roomByName.get(name);
-    if (known) return known;
     assertName(name);
-    const room = new Room(this, name, {
+    const room = this.#roomByName.get(name) ?? new Room(this, name, {
       members: () => this.#core.room(name),
       request: (...request) => this.#request(...request),
     });
@@ -246,13 +245,13 @@ export class Client extends Emitter {
     const { session, isOwn } = this.#saves.take();
     // The stored session is still the one of this page.
     if (isSuspended && isOwn) return;
-    if (isSuspended) this.#core.close();
+    this.#core.close();
     if (session) this.#core.restore(now, session);
   }
 
   #watchPage() {
     const { document } = globalThis;
-    const networkChanged = () => this.networkChanged();
+    const networkChanged = () => this.#input('networkChanged');
     return [
       listen(globalThis, 'online', networkChanged),
       listen(globalThis, 'offline', networkChanged),
@@ -286,7 +285,7 @@ export class Client extends Emitter {
     this.#isPerforming = true;
     try {
       let effects;
-      while ((effects = core.take()).length > 0) {
+      while ((effects = core.take())[0]) {
         for (const effect of effects) this.#act(effect);
         const changed = this.#changedRooms;
         this.#changedRooms = new Set();
@@ -302,22 +301,16 @@ export class Client extends Emitter {
     if (effect === 'drop' || effect.close) this.#leaveSocket(effect.close);
     else if (effect === 'ask_token') this.#fetchToken();
     else if (effect.open) this.#open(effect.open);
-    else if (effect.write) this.#write(effect.write);
-    else if (effect.saved) this.#save(effect.saved);
-    else if (effect.event) this.#report(effect.event);
+    else if (effect.write) {
+      this.#counts.sent += 1;
+      this.#socket?.send(effect.write);
+    } else if (effect.saved) {
+      this.#saves.put(effect.saved);
+      if (this.#core.is === 'suspended') this.#enter(this.#trying);
+    } else if (effect.event) this.#report(effect.event);
     else if (effect.state) this.#changeState(effect);
     else if (effect.settle) this.#settle(effect);
     else if (effect.room) this.#reportRoom(effect);
-  }
-
-  #save(session) {
-    this.#saves.put(session);
-    if (this.#core.is === 'suspended') this.#enter(this.#trying);
-  }
-
-  #write(text) {
-    this.#counts.sent += 1;
-    this.#socket?.send(text);
   }
 
   #report({ type, room, ...event }) {
@@ -350,9 +343,8 @@ export class Client extends Emitter {
   }
 
   #changeState(effect) {
-    const isOver = effect.state === 'closed';
-    if (isOver) for (const remove of this.#removers.splice(0)) remove();
-    else if (this.#removers.length === 0) this.#removers = this.#watchPage();
+    if (effect.state === 'closed') for (const remove of this.#removers.splice(0)) remove();
+    else if (!this.#removers[0]) this.#removers = this.#watchPage();
     if (effect.state === 'connected') this.#connected(effect);
     else if (effect.state === 'connecting') this.#attempt(effect.url);
     else this.#lost(effect);
@@ -416,20 +408,16 @@ export class Client extends Emitter {
   #settle({ settle, as, count }) {
     const settler = this.#settlerByTicket.get(settle);
     this.#settlerByTicket.delete(settle);
+    const { refused, expired, closed } = as;
     if (as === 'delivered') settler?.resolve(count);
-    else settler?.reject(this.#errorOf(as));
-  }
-
-  #errorOf({ refused, expired, closed, ...details }) {
-    if (refused) return refusal(refused, details);
-    if (expired) return this.#error('expired', { message: 'no answer in time', wasSent: expired.sent });
-    return this.#error('closed', { wasSent: closed.sent });
+    else if (refused) settler?.reject(refusal(refused, as));
+    else if (expired) settler?.reject(this.#error('expired', { message: 'no answer in time', wasSent: expired.sent }));
+    else settler?.reject(this.#error('closed', { wasSent: closed.sent }));
   }
 
   #open(attempt) {
     try {
-      const session = { ...attempt, clientId: this.clientId };
-      this.#socket = openSocket(this.#WebSocket, this.#urls[attempt.url], session, {
+      this.#socket = openSocket(this.#WebSocket, this.#urls[attempt.url], this.clientId, attempt, {
         opened: () => this.#input('opened'),
         text: (text) => {
           this.#counts.received += 1;

@@ -1,4 +1,5 @@
 import { refuse } from './core/mesh_error.js';
+import { isFunction } from './options.js';
 
 /** Calls the listeners of an emitter. Only modules of the SDK emit. @type {Function} */
 export let emit;
@@ -14,7 +15,7 @@ export class Emitter {
 
   static {
     emit = (emitter, type, event) => {
-      for (const listener of [...(emitter.#listenersByType.get(type) ?? [])]) {
+      for (const listener of new Set(emitter.#listenersByType.get(type))) {
         try {
           listener(event);
         } catch (error) {
@@ -35,8 +36,8 @@ export class Emitter {
    * @returns {() => void} removes the listener
    */
   on(type, listener) {
-    if (typeof listener !== 'function') refuse('listener', listener, 'a function');
-    const listeners = this.#listenersByType.get(type) ?? new Set();
+    assertFunction(listener);
+    const listeners = new Set(this.#listenersByType.get(type));
     this.#listenersByType.set(type, listeners.add(listener));
     return () => this.off(type, listener);
   }
@@ -50,6 +51,7 @@ export class Emitter {
    * @returns {() => void} removes the listener
    */
   once(type, listener) {
+    assertFunction(listener);
     const remove = this.on(type, (event) => {
       remove();
       listener(event);
@@ -67,4 +69,8 @@ export class Emitter {
   off(type, listener) {
     this.#listenersByType.get(type)?.delete(listener);
   }
+}
+
+function assertFunction(listener) {
+  if (!isFunction(listener)) refuse('listener', listener, 'a function');
 }

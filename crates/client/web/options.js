@@ -1,29 +1,40 @@
-/** Checks the options of a client. An error names the option and its value. */
+/** Checks options. An error names the option and its value. */
 
 import { refuse } from './core/mesh_error.js';
 import { isName, NAME } from './core/outgoing.js';
 
 const LEVELS = ['debug', 'info', 'warn', 'error', 'none'];
 
-const isFunction = (value) => typeof value === 'function';
-const isTime = (value) => Number.isFinite(value) && value >= 0;
+export const isFunction = (value) => typeof value === 'function';
 
 /**
- * Whether a value that is given is right, and what it has to be.
+ * Whether a value is right, what it has to be, and whether the option is required.
  *
- * @type {Record<string, [(value: any) => boolean, string]>}
+ * @typedef {Record<string, [(value: any) => boolean, string, true?]>} Rules
  */
-const RULES = {
-  clientId: [(id) => isName(id) && id[0] !== '~', `${NAME}, no ~ first`],
+
+/** @type {[(value: any) => boolean, string]} */
+export const AMOUNT = [(value) => Number.isFinite(value) && value >= 0, 'a number >= 0'];
+
+/** @type {Rules} */
+export const OF_CLIENTS = {
+  clientId: [(id) => isName(id) && id[0] !== '~', `${NAME}, no ~ first`, true],
   token: [(token) => isFunction(token) || typeof token === 'string', 'a JWT or a function'],
-  queue: [isTime, 'a number >= 0'],
-  queueBytes: [isTime, 'a number >= 0'],
-  timeoutMs: [isTime, 'a number >= 0'],
-  connectTimeoutMs: [isTime, 'a number >= 0'],
+  queue: AMOUNT,
+  queueBytes: AMOUNT,
+  timeoutMs: AMOUNT,
+  connectTimeoutMs: AMOUNT,
   storage: [(storage) => storage === null || ['getItem', 'setItem', 'removeItem'].every((method) => isFunction(storage[method])), 'a Storage or null'],
   WebSocket: [isFunction, 'a class'],
   logLevel: [(level) => LEVELS.includes(level), `${LEVELS}`],
   logger: [(logger) => LEVELS.slice(0, 4).every((level) => isFunction(logger?.[level])), 'a console'],
+};
+
+/** Options of methods of clients and rooms. @type {Rules} */
+export const OF_METHODS = {
+  queue: [(queue) => typeof queue === 'boolean', 'true or false'],
+  signal: [(signal) => isFunction(signal?.addEventListener), 'an AbortSignal'],
+  ttlMs: AMOUNT,
 };
 
 /**
@@ -47,12 +58,16 @@ function addressOf(url) {
   }
 }
 
-/** Checks all options but the addresses. @param {Record<string, any>} options */
-export function checkOptions(options) {
-  for (const [option, [isRight, expected]] of Object.entries(RULES)) {
+/**
+ * Throws a TypeError for a wrong option. One that is undefined is absent.
+ *
+ * @param {any} options
+ * @param {Rules} rules
+ */
+export function checkOptions(options, rules) {
+  for (const [option, [isRight, expected, isRequired]] of Object.entries(rules)) {
     const value = options?.[option];
-    const isAbsent = value === undefined && option !== 'clientId';
-    if (!isAbsent && !isRight(value)) refuse(option, value, expected);
+    if ((isRequired || value !== undefined) && !isRight(value)) refuse(option, value, expected);
   }
 }
 

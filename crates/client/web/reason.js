@@ -9,7 +9,7 @@ import { MeshError, TEXT_BY_CODE } from './core/mesh_error.js';
  * @param {any} [cause] error of the token function
  * @returns {MeshError | undefined} undefined: the application closed the client
  */
-export function reasonOf({ code, fault = '', reason }, wasWelcome, cause = 'no result within 30 s') {
+export function reasonOf({ code, fault = '', reason }, wasWelcome, cause = 'no result in time') {
   if (!fault && !code) return undefined;
   if (fault === 'no_token') return new MeshError('token_failed', { cause });
   let message = TEXT_BY_CODE[fault] ?? `${reason || 'the connection failed'} (${code})`;

@@ -2,6 +2,7 @@ import { abortable } from './abort.js';
 import { MeshError } from './core/mesh_error.js';
 import { assertJson } from './core/outgoing.js';
 import { Emitter } from './emitter.js';
+import { checkOptions, OF_METHODS } from './options.js';
 
 /** @type {readonly any[]} */
 const NO_MEMBERS = Object.freeze([]);
@@ -103,6 +104,7 @@ export class Room extends Emitter {
    */
   join({ data, queue = true, signal } = {}) {
     if (data !== undefined) assertJson(data);
+    checkOptions({ queue }, OF_METHODS);
     return this.#seated(this.#request('join', data, signal), queue, signal);
   }
 

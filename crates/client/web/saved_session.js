@@ -106,16 +106,16 @@ function makeClaim() {
 
 function removeOldClaims() {
   for (const [key, time] of Object.entries(localStorage)) {
-    if (key.startsWith(CLAIM) && Date.now() - time >= CLAIM_KEPT) localStorage.removeItem(key);
+    if (key.startsWith(CLAIM) && time <= Date.now() - CLAIM_KEPT) localStorage.removeItem(key);
   }
 }
 
 /** Removes the claim of a session. Returns `true` if this page may use the session. */
 function takeClaim({ claim }) {
   if (!claim) return true;
-  const time = localStorage.getItem(claim);
+  const isThere = claim in localStorage;
   localStorage.removeItem(claim);
-  return time !== null;
+  return isThere;
 }
 
 const isText = (value) => typeof value === 'string';

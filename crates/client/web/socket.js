@@ -15,12 +15,13 @@ const MAX_CLOSING = 2_000;
  *
  * @param {typeof globalThis.WebSocket} WebSocket
  * @param {string} url of the balancer's `/v1/connect`
- * @param {{clientId: string, resume?: string, token?: string}} session
+ * @param {string} clientId
+ * @param {{resume?: string, token?: string}} session
  * @param {{opened: () => void, text: (text: string) => void,
  *   closed: (code: number, reason: string) => void}} on `text` also gets binary messages, as a
  *   `Blob`; `closed` gets 1006 for any end without a close frame
  */
-export function openSocket(WebSocket, url, { clientId, resume, token }, on) {
+export function openSocket(WebSocket, url, clientId, { resume, token }, on) {
   /** @type {any[]} */
   const protocols = [SUBPROTOCOL, resume && `resume.${resume}`, token && `bearer.${token}`].filter(Boolean);
   const socket = new WebSocket(`${url}${url.includes('?') ? '&' : '?'}client_id=${clientId}&reliable=1`, protocols);

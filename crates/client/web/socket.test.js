@@ -10,7 +10,7 @@ import { FakeSocket } from './testing/socket.js';
 function open() {
   const ends = [];
   const on = { opened() {}, text() {}, closed: (...end) => ends.push(end) };
-  const socket = openSocket(FakeSocket, 'ws://mesh.example/v1/connect?a=b', { clientId: 'me', token: 'jwt' }, on);
+  const socket = openSocket(FakeSocket, 'ws://mesh.example/v1/connect?a=b', 'me', { token: 'jwt' }, on);
   return { socket, ends };
 }
 

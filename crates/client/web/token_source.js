@@ -13,7 +13,7 @@ const CLOCK_TOLERANCE = 60;
 export async function fetchToken(source) {
   if (typeof source === 'string') return { token: source };
   const result = await source();
-  if (result === null) return null;
+  if (result === null) return result;
   const token = result?.token ?? result;
   if (typeof token !== 'string') refuse('token', typeof token, 'a JWT, {token, validMs} or null');
   const validMs = result.validMs ?? validMsOf(token);

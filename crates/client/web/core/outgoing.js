@@ -9,7 +9,7 @@ export const isName = (name) => typeof name === 'string' && NAME.test(name);
 
 /** Throws a MeshError for an invalid room name or client id. */
 export function assertName(name) {
-  if (!isName(name)) throw new MeshError('bad_name', { message: `name "${String(name)}": not ${NAME}` });
+  if (!isName(name)) throw new MeshError('bad_name', { message: `name "${name}": not ${NAME}` });
 }
 
 /**
