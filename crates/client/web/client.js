@@ -24,6 +24,7 @@ const CONNECT_TIMEOUT = 20_000;
 const NO_TOKEN = { fault: 'no_token' };
 /** Field of the data of a signal between calls. */
 const CALL = '~call';
+/** @template T @typedef {import('./types.js').Writable<T>} Writable */
 
 /**
  * A client of the mesh. It reconnects by itself, resumes its session, and reports each message
@@ -33,12 +34,13 @@ const CALL = '~call';
  * @extends {Emitter<import('./types.js').ClientEvents<Signal>>}
  */
 export class Client extends Emitter {
-  /** Id of the client in the mesh. @type {string} */
+  /** Id of the client in the mesh. @type {string} @readonly */
   clientId;
   /**
    * `disconnected`, `connecting` (until the first connection), `connected` or `reconnecting`.
    *
    * @type {import('./types.js').ClientState}
+   * @readonly
    */
   state = 'disconnected';
   /**
@@ -46,12 +48,14 @@ export class Client extends Emitter {
    * connection. They are renewed before their credentials end.
    *
    * @type {import('./types.js').IceServer[]}
+   * @readonly
    */
   iceServers = [];
   /**
    * Id of the node that serves this client; null before the first connection, or if hidden.
    *
    * @type {string | null}
+   * @readonly
    */
   node = null;
   #urls;
@@ -321,9 +325,9 @@ export class Client extends Emitter {
       if (isKnown) emit(this.room(name), CALL, event);
       else if (name === undefined) emit(this, type, event);
     } else if (type === 'broadcast') emit(this.room(room), type, event);
-    else if (type === 'moved') this.node = event.node ?? null;
+    else if (type === 'moved') /** @type {Writable<Client>} */ (this).node = event.node ?? null;
     else if (type === 'ice_servers') {
-      this.iceServers = event.ice_servers ?? [];
+      /** @type {Writable<Client>} */ (this).iceServers = event.ice_servers ?? [];
       emit(this, 'iceServers', this.iceServers);
     } else if (type === 'error') {
       const error = refusal(event.code, event);
@@ -335,7 +339,7 @@ export class Client extends Emitter {
   #reportRoom({ room: name, room_state: state, reason, ...members }) {
     const room = this.room(name);
     this.#changedRooms.add(room);
-    room.revision += 1;
+    /** @type {Writable<Room>} */ (room).revision += 1;
     if (members.member_joined) emit(room, 'join', members.member_joined);
     else if (members.member_updated) emit(room, 'update', members.member_updated);
     else if (members.member_left) emit(room, 'leave', { member: members.member_left, reason });
@@ -363,8 +367,8 @@ export class Client extends Emitter {
   }
 
   #connected({ resumed: isResumed, welcome }) {
-    this.iceServers = welcome.ice_servers ?? [];
-    this.node = welcome.node ?? null;
+    /** @type {Writable<Client>} */ (this).iceServers = welcome.ice_servers ?? [];
+    /** @type {Writable<Client>} */ (this).node = welcome.node ?? null;
     this.#counts.connects += 1;
     if (isResumed) this.#counts.resumes += 1;
     this.#wasWelcome = true;
@@ -399,7 +403,7 @@ export class Client extends Emitter {
   /** Reports a change of the state, and each failed attempt. */
   #enter(state, details = {}) {
     if (this.state === state && !details.reason) return;
-    this.state = state;
+    /** @type {Writable<Client>} */ (this).state = state;
     emit(this, 'state', { state, ...details });
     emit(this, state, { state, ...details });
   }

@@ -22,7 +22,7 @@ const MAX_RESTARTS = 3;
  * @extends {Emitter<{change: void, failure: {error: Error, label?: string}}>}
  */
 export class PeerConnection extends Emitter {
-  /** The present connection; null once closed. @type {RTCPeerConnection | null} */
+  /** The present connection; null once closed. @type {RTCPeerConnection | null} @readonly */
   connection = null;
   #options;
   #negotiation;
@@ -136,7 +136,7 @@ export class PeerConnection extends Emitter {
   close() {
     this.#negotiation.end();
     this.connection?.close();
-    this.connection = null;
+    /** @type {import('./types.js').Writable<PeerConnection>} */ (this).connection = null;
   }
 
   #begin() {
@@ -165,7 +165,7 @@ export class PeerConnection extends Emitter {
     this.connection?.close();
     const { RTCPeerConnection = globalThis.RTCPeerConnection, setUp } = this.#options;
     const connection = new RTCPeerConnection(this.#options.configuration?.());
-    this.connection = connection;
+    /** @type {import('./types.js').Writable<PeerConnection>} */ (this).connection = connection;
     this.#sent = new SentTracks(connection);
     this.#sentLabels = '{}';
     this.#asked = '';

@@ -16,11 +16,11 @@ const NO_MEMBERS = Object.freeze([]);
  * @extends {Emitter<import('./types.js').RoomEvents<Data, Broadcast>>}
  */
 export class Room extends Emitter {
-  /** Name of the room. @type {string} */
+  /** Name of the room. @type {string} @readonly */
   name;
-  /** @type {import('./client.js').Client<any>} */
+  /** @type {import('./client.js').Client<any>} @readonly */
   client;
-  /** Grows with each change of the other properties. */
+  /** Grows with each change of the other properties. @type {number} @readonly */
   revision = 0;
   #link;
 

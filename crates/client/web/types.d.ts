@@ -15,6 +15,9 @@ export interface Token {
   validMs?: number;
 }
 
+/** The SDK itself writes properties that are read-only for applications. */
+export type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
+
 type TokenResult = string | Token | null;
 
 export interface ClientOptions {

@@ -57,6 +57,16 @@ call.send({ txt: 'hi' });
 new Call(client);
 // @ts-expect-error: the property is read-only
 call.peers[0].isAway = true;
+// @ts-expect-error: the property is read-only
+client.state = 'connected';
+// @ts-expect-error: the property is read-only
+client.iceServers = [];
+// @ts-expect-error: the property is read-only
+client.node = null;
+// @ts-expect-error: the property is read-only
+room.revision = 0;
+// @ts-expect-error: the property is read-only
+peer.connection = null;
 // @ts-expect-error: it is unknown which side offers
 new PeerConnection({ send: () => {} });
 
