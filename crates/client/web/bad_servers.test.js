@@ -32,6 +32,36 @@ test('attempt ends when an open socket is silent for 10 s', (context) => {
   assert.equal(FakeSocket.latest.closed, SOCKET_LEFT);
 });
 
+/** Answers the n-th attempt after `openMs(n)`. Returns the time at which the client is connected. */
+function connectedAt(context, random, openMs) {
+  const { states, advance, client: created } = client(context, () => random);
+  for (let [now, attempt, since, socket] = [0, -1, 0, null]; now < 60_000; now += 10) {
+    if (FakeSocket.latest !== socket) [socket, since, attempt] = [FakeSocket.latest, now, attempt + 1];
+    if (now - since >= openMs(attempt)) welcome();
+    if (states.at(-1).state === 'connected') {
+      created.close();
+      return now;
+    }
+    advance(10);
+  }
+  return Infinity;
+}
+
+test('client is back within 5 s if its first attempt is swallowed', (context) => {
+  for (const random of [0, 0.5, 0.999]) {
+    const time = connectedAt(context, random, (attempt) => (attempt === 0 ? Infinity : 0));
+    assert.ok(time >= 4_000 && time <= 5_000, `${random}: ${time}`);
+  }
+});
+
+test('path that needs 6 s for each handshake gets in', (context) => {
+  // Two attempts of 4 s, waits of at most 1 s and 2 s, and a third attempt that has 10 s.
+  for (const random of [0, 0.5, 0.999]) {
+    const time = connectedAt(context, random, () => 6_000);
+    assert.ok(time <= 4_000 + 1_000 + 4_000 + 2_000 + 6_000, `${random}: ${time}`);
+  }
+});
+
 test('client waits exactly as long as a goodbye requests', (context) => {
   const { states, advance } = client(context);
   FakeSocket.latest.deliver({ type: 'goodbye', reason: 'no node', retry_after_ms: 7_000 });
