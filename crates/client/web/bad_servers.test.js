@@ -32,7 +32,7 @@ test('attempt ends when an open socket is silent for 10 s', (context) => {
   assert.equal(FakeSocket.latest.closed, SOCKET_LEFT);
 });
 
-/** Answers the n-th attempt after `openMs(n)`. Returns the time at which the client is connected. */
+/** Answers the n-th attempt after `openMs(n)`. Returns the time of the connection. */
 function connectedAt(context, random, openMs) {
   const { states, advance, client: created } = client(context, () => random);
   for (let [now, attempt, since, socket] = [0, -1, 0, null]; now < 60_000; now += 10) {

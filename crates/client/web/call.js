@@ -28,8 +28,6 @@ const OF_CALLS = {
   RTCPeerConnection: [isFunction, 'a class', true],
   MediaStream: [isFunction, 'a class'],
 };
-/** Both sides create the channel, so neither waits for the other's. */
-const CHANNEL = { negotiated: true, id: 0 };
 
 /**
  * Direct connections to the members of a room, for up to about eight members: each sends its tracks
@@ -72,9 +70,7 @@ export class Call extends Emitter {
       room.on('leave', ({ member: { id }, reason }) => reason !== 'expired' && this.#drop(id)),
       room.on('change', () => this.#follow()),
       // Paths that failed while no signals passed.
-      room.client.on('connected', () => {
-        for (const { peer } of this.#memberById.values()) if (peer?.connectionState === 'failed') peer.restart();
-      }),
+      room.client.on('connected', () => this.#memberById.forEach(({ peer }) => peer?.connectionState === 'failed' && peer.restart())),
       listen(globalThis, 'pagehide', () => this.#show(false)),
       listen(globalThis, 'pageshow', () => this.#show(true)),
     ];
@@ -150,7 +146,7 @@ export class Call extends Emitter {
   #setTracks(tracks, label) {
     if (typeof label !== 'string') refuse('label', label, 'a text');
     this.#tracksByLabel.set(label, tracks);
-    for (const { peer } of this.#memberById.values()) peer?.publish(tracks, label);
+    this.#memberById.forEach(({ peer }) => peer?.publish(tracks, label));
   }
 
   #sendTo({ id, channel }, text) {
@@ -160,7 +156,6 @@ export class Call extends Emitter {
       return true;
     } catch (/** @type {any} */ cause) {
       emit(this, 'failure', { id, error: new MeshError('channel_full', { cause }) });
-      return false;
     }
   }
 
@@ -172,7 +167,7 @@ export class Call extends Emitter {
       const member = this.#memberById.get(id) ?? { id, ...ALONE, ...FRESH };
       this.#memberById.set(id, Object.assign(member, { data, expired: false }));
     }
-    for (const member of this.#memberById.values()) this.#dropIfOver(member);
+    this.#memberById.forEach((member) => this.#dropIfOver(member));
     this.#connectNext();
     this.#changed();
   }
@@ -204,7 +199,8 @@ export class Call extends Emitter {
   }
 
   #setUp(member, connection) {
-    const channel = connection.createDataChannel('messages', CHANNEL);
+    // Both sides create the channel, so neither waits for the other's.
+    const channel = connection.createDataChannel('messages', { negotiated: true, id: 0 });
     member.channel = channel;
     channel.onopen = () => {
       Object.assign(member, FRESH);
@@ -278,8 +274,8 @@ export class Call extends Emitter {
 
   #drop(id) {
     const member = this.#memberById.get(id);
-    this.#memberById.delete(id);
     if (!member) return;
+    this.#memberById.delete(id);
     disconnect(member);
     this.#connectNext();
   }
@@ -287,17 +283,13 @@ export class Call extends Emitter {
   /** The page is shown, or left: for good or into the browser's cache, where connections freeze. */
   #show(isShown) {
     this.#isShown = isShown;
-    if (!isShown) this.#disconnect();
+    if (!isShown) this.#memberById.forEach(disconnect);
     this.#connectNext();
     this.#changed();
   }
 
-  #disconnect() {
-    for (const member of this.#memberById.values()) disconnect(member);
-  }
-
   #end() {
-    this.#disconnect();
+    this.#memberById.forEach(disconnect);
     this.#memberById.clear();
     this.#early = [];
     this.#changed();

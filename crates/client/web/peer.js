@@ -179,7 +179,16 @@ export class PeerConnection extends Emitter {
       if (candidate && connection === this.connection) this.#negotiation.found(candidate);
       this.#step();
     };
-    connection.onconnectionstatechange = () => this.#stateChanged();
+    connection.onconnectionstatechange = () => {
+      const state = this.connectionState;
+      if (state === 'connected') this.#restarts = 0;
+      if (state === 'failed') {
+        if (this.#restarts < MAX_RESTARTS) this.#restartIce();
+        else emit(this, 'failure', { error: new Error('no path to the peer') });
+        this.#restarts += 1;
+      }
+      emit(this, 'change');
+    };
     setUp?.(connection);
     this.#setTracks();
     emit(this, 'change');
@@ -250,20 +259,13 @@ export class PeerConnection extends Emitter {
   #restartIce() {
     const connection = /** @type {RTCPeerConnection} */ (this.connection);
     connection.setConfiguration(this.#options.configuration?.());
-    this.#iceRestart = this.#options.offers ? 'sent' : 'wanted';
-    if (this.#options.offers) return connection.restartIce();
+    if (this.#options.offers) {
+      this.#iceRestart = 'sent';
+      return connection.restartIce();
+    }
+    this.#iceRestart = 'wanted';
     this.#negotiation.needed();
     this.#step();
   }
 
-  #stateChanged() {
-    const state = this.connectionState;
-    if (state === 'connected') this.#restarts = 0;
-    if (state === 'failed') {
-      if (this.#restarts < MAX_RESTARTS) this.#restartIce();
-      else emit(this, 'failure', { error: new Error('no path to the peer') });
-      this.#restarts += 1;
-    }
-    emit(this, 'change');
-  }
 }

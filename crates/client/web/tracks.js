@@ -1,6 +1,5 @@
 /** Tracks by label over the transceivers of a connection, as CALL.md has them. */
 
-const KINDS = ['audio', 'video'];
 /** Maximum transceivers of a kind that the other side can have added. */
 const MAX_WANTED = 32;
 
@@ -21,7 +20,7 @@ export class SentTracks {
 
   /** Adds transceivers until there are as many as the other side wants. */
   grow(wanted) {
-    for (const kind of KINDS) {
+    for (const kind of ['audio', 'video']) {
       const count = Math.min(wanted[kind], MAX_WANTED);
       while (this.#ofKind(kind).length < count) this.#connection.addTransceiver(kind, { direction: 'recvonly' });
     }

@@ -79,10 +79,9 @@ export class Negotiation {
   /** The latest description or wish may be lost: sends them again. */
   repeat() {
     if (this.#hasRemote || this.#offers) this.#steps.push({ repeat: true });
-    if (!this.#offers) {
-      this.#isPending = false;
-      this.#isNeeded = true;
-    }
+    if (this.#offers) return;
+    this.#isPending = false;
+    this.#isNeeded = true;
   }
 
   /** Returns the next step, or undefined. */
