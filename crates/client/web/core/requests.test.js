@@ -30,6 +30,25 @@ test('sent requests leave the bytes of the queue', () => {
   }
 });
 
+test('removed requests leave the bytes of the queue', () => {
+  const requests = make({ queueBytes: 250 });
+  const push = () => requests.push(0, SIGNAL, MAX_BYTES);
+  const fill = () => {
+    for (let times = 0; times < 2; times += 1) push();
+    assert.throws(push, { code: 'queue_full' });
+  };
+  fill();
+  requests.cancel(1);
+  push();
+  assert.throws(push, { code: 'queue_full' });
+  requests.expire(10);
+  fill();
+  requests.restart([]);
+  assert.throws(push, { code: 'queue_full' });
+  requests.clear();
+  fill();
+});
+
 test('expired request counts as sent after its session was lost', () => {
   const requests = make();
   requests.push(0, SIGNAL, MAX_BYTES);
