@@ -39,10 +39,11 @@ impl OtherServer {
             let headers = self.0.headers(purpose, &server);
             headers.iter().fold(head.clone(), |head, (name, value)| head.with(name.as_str(), value.to_str().unwrap()))
         };
-        if !self.0.headers(purpose, &server).contains_key("authorization") {
+        let sent = self.0.headers(purpose, &server);
+        if !sent.contains_key("authorization") {
             let answer = ask(internal, with_proof()).await;
             let headers = answer.headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
-            self.0.learn(&server, &headers.collect());
+            self.0.learn(&server, &sent, &headers.collect());
         }
         with_proof()
     }

@@ -147,16 +147,18 @@ impl Proofs {
         headers
     }
 
-    /// Reads the incarnation of `server` from its answer. Returns `true` if it was not known, so
-    /// that a refused request may now succeed.
-    pub fn learn(&self, server: &NodeId, answer: &HeaderMap) -> bool {
-        let text = answer.get(INCARNATION_HEADER).and_then(|value| value.to_str().ok());
+    /// Reads the incarnation of `server` from its refusal of a request with the headers `sent`.
+    /// Returns `true` if they had no proof for that process, so that another try may succeed.
+    pub fn learn(&self, server: &NodeId, sent: &HeaderMap, refusal: &HeaderMap) -> bool {
+        let text = refusal.get(INCARNATION_HEADER).and_then(|value| value.to_str().ok());
         let Some(incarnation) = text.and_then(|text| text.parse().ok()) else { return false };
         let mut known = self.known();
         if known.len() >= MAX_KNOWN && !known.contains_key(server) {
             known.clear();
         }
-        known.insert(server.clone(), incarnation) != Some(incarnation)
+        known.insert(server.clone(), incarnation);
+        // Another request may have stored it since `sent` was made.
+        proof_in(sent).and_then(|(of, _)| of.parse().ok()) != Some(incarnation)
     }
 
     /// Returns the server that sent a request with these headers.
@@ -167,9 +169,10 @@ impl Proofs {
     pub fn check(&self, purpose: Purpose, headers: &HeaderMap) -> Result<Opener, ProofError> {
         let server = only(headers, SERVER_HEADER).ok_or(ProofError::NoProof)?;
         let server = NodeId::new(server).map_err(|_| ProofError::NoProof)?;
-        let Some(value) = headers.get(AUTHORIZATION) else { return Err(ProofError::OtherProcess) };
-        let proof = value.to_str().ok().and_then(|value| value.strip_prefix(SCHEME)?.trim_start().split_once('.'));
-        let (incarnation, mac) = proof.ok_or(ProofError::NoProof)?;
+        if !headers.contains_key(AUTHORIZATION) {
+            return Err(ProofError::OtherProcess);
+        }
+        let (incarnation, mac) = proof_in(headers).ok_or(ProofError::NoProof)?;
         if incarnation.parse().ok() != Some(self.incarnation) {
             return Err(ProofError::OtherProcess);
         }
@@ -222,6 +225,11 @@ fn encoded(tag: &hmac::Tag) -> String {
     URL_SAFE_NO_PAD.encode(tag)
 }
 
+/// Returns the incarnation and the MAC of the proof in these headers.
+fn proof_in(headers: &HeaderMap) -> Option<(&str, &str)> {
+    only(headers, AUTHORIZATION.as_str())?.strip_prefix(SCHEME)?.trim_start().split_once('.')
+}
+
 fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
@@ -249,8 +257,9 @@ mod tests {
 
     /// Opens `to` as a server does: once more if the refusal has a new incarnation.
     fn open(from: &Proofs, to: &Proofs, purpose: Purpose) -> Result<Opener, ProofError> {
-        to.check(purpose, &from.headers(purpose, &to.id)).or_else(|error| {
-            let has_learned = from.learn(&to.id, to.refuse(error).headers());
+        let sent = from.headers(purpose, &to.id);
+        to.check(purpose, &sent).or_else(|error| {
+            let has_learned = from.learn(&to.id, &sent, to.refuse(error).headers());
             if has_learned { to.check(purpose, &from.headers(purpose, &to.id)) } else { Err(error) }
         })
     }
@@ -264,6 +273,16 @@ mod tests {
         let restarted = proofs("b", 3, "7", &[OLD]);
         assert_eq!(restarted.check(Purpose::Lane, &a.headers(Purpose::Lane, &b.id)), Err(ProofError::OtherProcess));
         assert!(open(&a, &restarted, Purpose::Lane).is_ok());
+    }
+
+    #[test]
+    fn each_of_two_first_requests_is_tried_again() {
+        let (a, b) = (proofs("a", 1, "7", &[OLD]), proofs("b", 2, "7", &[OLD]));
+        let sent = a.headers(Purpose::Lane, &b.id);
+        let refusal = b.refuse(b.check(Purpose::Lane, &sent).unwrap_err());
+        assert!(a.learn(&b.id, &sent, refusal.headers()) && a.learn(&b.id, &sent, refusal.headers()));
+        let proven = a.headers(Purpose::Lane, &b.id);
+        assert!(!a.learn(&b.id, &proven, refusal.headers()), "it fails for another reason");
     }
 
     #[test]

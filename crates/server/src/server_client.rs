@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ::http::{Method, StatusCode};
+use ::http::{HeaderMap, Method, StatusCode};
 use futures_util::{StreamExt as _, stream};
 use serde::de::DeserializeOwned;
 use signaling_admin::Missing;
@@ -81,14 +81,16 @@ impl ServerClient {
     /// time, or an answer above the limit.
     pub async fn request(&self, server: &Member, method: Method, path: &str) -> Result<Answer, String> {
         let exchange = async {
-            let send = async || {
+            let send = async |headers: &HeaderMap| {
                 let request = self.http.request(method.clone(), format!("http://{}{path}", server.address));
-                let request = request.headers(self.proofs.headers(Purpose::Request, &server.id));
-                request.send().await.map_err(|error| reason(&error))
+                request.headers(headers.clone()).send().await.map_err(|error| reason(&error))
             };
-            let mut response = send().await?;
-            if response.status() == StatusCode::UNAUTHORIZED && self.proofs.learn(&server.id, response.headers()) {
-                response = send().await?;
+            let headers = || self.proofs.headers(Purpose::Request, &server.id);
+            let sent = headers();
+            let mut response = send(&sent).await?;
+            let is_refused = response.status() == StatusCode::UNAUTHORIZED;
+            if is_refused && self.proofs.learn(&server.id, &sent, response.headers()) {
+                response = send(&headers()).await?;
             }
             let (status, mut body) = (response.status(), Vec::new());
             while let Some(chunk) = response.chunk().await.map_err(|error| reason(&error))? {

@@ -75,7 +75,7 @@ async fn server_with_another_hash_seed_is_refused() {
 async fn recorded_bytes_of_other_versions_are_refused() {
     let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     let (trunk, lane): (&[u8], &[u8]) =
-        (include_bytes!("recorded/trunk-v2.bin"), include_bytes!("recorded/lane-without-version.bin"));
+        (include_bytes!("../recorded/trunk-v2.bin"), include_bytes!("../recorded/lane-without-version.bin"));
     for (bytes, code, own, theirs) in [
         (trunk, "unknown_trunk_version", SUBPROTOCOL, "signaling-trunk.v2"),
         (lane, "unknown_lane_version", lane::VERSION, "no version"),

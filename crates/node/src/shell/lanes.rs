@@ -180,11 +180,13 @@ impl LaneSender {
     /// Opens an exchange. Fails with the kind of failure and its reason, after at most 2 s.
     async fn open(&self, url: &Url, opening: &Opening) -> Result<Opened, (LaneEnd, String)> {
         let opened = async {
-            let (response, writer) = self.request(url, opening).await?;
+            let proofs = &self.client.proofs;
+            let headers = || proofs.headers(Purpose::Lane, &self.id);
+            let sent = headers();
+            let (response, writer) = self.request(url, opening, sent.clone()).await?;
             // The peer is another process than before, or this is the first request to it.
-            let is_unproven = response.status() == StatusCode::UNAUTHORIZED;
-            if is_unproven && self.client.proofs.learn(&self.id, response.headers()) {
-                return self.request(url, opening).await;
+            if response.status() == StatusCode::UNAUTHORIZED && proofs.learn(&self.id, &sent, response.headers()) {
+                return self.request(url, opening, headers()).await;
             }
             Ok((response, writer))
         };
@@ -207,13 +209,19 @@ impl LaneSender {
         Ok(Opened { exchange, response, writer })
     }
 
-    async fn request(&self, url: &Url, opening: &Opening) -> reqwest::Result<(reqwest::Response, LaneWriter)> {
-        let LaneClient { http, proofs } = &self.client;
+    async fn request(
+        &self,
+        url: &Url,
+        opening: &Opening,
+        proof: HeaderMap,
+    ) -> reqwest::Result<(reqwest::Response, LaneWriter)> {
         let (writer, body) = LaneWriter::new();
-        let request = http
+        let request = self
+            .client
+            .http
             .post(url.clone())
             .query(opening)
-            .headers(proofs.headers(Purpose::Lane, &self.id))
+            .headers(proof)
             .header(lane::VERSION_HEADER, lane::VERSION)
             .header(header::CONTENT_TYPE, CONTENT_TYPE)
             .body(reqwest::Body::wrap(body));

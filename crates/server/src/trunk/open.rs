@@ -1,6 +1,6 @@
 //! Connecting a trunk to a node, for a balancer's trunk manager.
 
-use ::http::{HeaderValue, StatusCode};
+use ::http::{HeaderMap, HeaderValue, StatusCode};
 use signaling_protocol::NodeId;
 use signaling_wire::trunk::{INTERNAL_PORT_HEADER, PATH, SUBPROTOCOL};
 use tokio::net::TcpStream;
@@ -28,14 +28,16 @@ pub async fn open(
     proofs: &Proofs,
     own_internal_port: u16,
 ) -> Result<OutboundTrunk, String> {
-    let refused = match connect(node, address, proofs, own_internal_port).await {
+    let headers = || proofs.headers(Purpose::Trunk, node);
+    let sent = headers();
+    let refused = match connect(address, sent.clone(), own_internal_port).await {
         Err(Error::Http(refused)) => refused,
         Err(error) => return Err(error.to_string()),
         Ok(trunk) => return Ok(trunk),
     };
     // The node is another process than before, or this is the first trunk to it.
-    if refused.status() == StatusCode::UNAUTHORIZED && proofs.learn(node, refused.headers()) {
-        return connect(node, address, proofs, own_internal_port).await.map_err(|error| reason(&error));
+    if refused.status() == StatusCode::UNAUTHORIZED && proofs.learn(node, &sent, refused.headers()) {
+        return connect(address, headers(), own_internal_port).await.map_err(|error| reason(&error));
     }
     Err(reason(&Error::Http(refused)))
 }
@@ -47,15 +49,10 @@ fn reason(error: &Error) -> String {
     }
 }
 
-async fn connect(
-    node: &NodeId,
-    address: &str,
-    proofs: &Proofs,
-    own_internal_port: u16,
-) -> Result<OutboundTrunk, Error> {
+async fn connect(address: &str, proof: HeaderMap, own_internal_port: u16) -> Result<OutboundTrunk, Error> {
     let mut request = format!("ws://{address}{PATH}").into_client_request()?;
     let headers = request.headers_mut();
-    headers.extend(proofs.headers(Purpose::Trunk, node));
+    headers.extend(proof);
     headers.insert(::http::header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
     headers.insert(INTERNAL_PORT_HEADER, HeaderValue::from(own_internal_port));
     let stream = TcpStream::connect(address).await?;
