@@ -252,11 +252,13 @@ async fn clients_make_large_rooms(operator: &Operator<'_>) {
     let mut makers = Vec::new();
     while !is_nearly_full().await {
         assert!(makers.len() < 100, "the rooms of 100 clients are not counted");
-        let id = format!("maker-{}", makers.len());
-        let mut maker = operator.mesh.peer(&id).await;
+        // Equally full nodes all get room from new ones.
+        let id = |number: usize, name: &str| operator.mesh.id_owned_by(&format!("node-{}", number % 3), name);
+        let maker_id = id(makers.len(), &format!("maker-{}", makers.len()));
+        let mut maker = operator.mesh.peer(&maker_id).await;
         // The data of one client in all its rooms may have 64 KiB.
         for number in 0..16 {
-            let (room, data) = (format!("{id}-{number}"), "x".repeat(4_000));
+            let (room, data) = (id(number, &format!("room-{}-{number}", makers.len())), "x".repeat(4_000));
             maker.send(&json!({"type": "join", "room": room, "data": data})).await;
             maker.recv_type("joined").await;
         }
