@@ -24,7 +24,6 @@ pub mod failure_detector;
 #[cfg(test)]
 mod fixtures;
 pub mod ice;
-mod lateness;
 pub mod node;
 pub mod rate_class;
 pub mod view;
@@ -32,5 +31,4 @@ pub mod ws;
 
 pub use address::{Address, AddressError};
 pub use failure_detector::FailureDetector;
-pub use lateness::TooLate;
 pub use view::{Diff, Member, View, ViewError};

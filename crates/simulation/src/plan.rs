@@ -81,10 +81,9 @@ pub enum FaultKind {
     PauseNode,
     /// An edge's process is paused.
     PauseEdge,
-    /// No packet passes between an edge and a node. Bytes in flight are lost or late.
+    /// No packet passes between an edge and a node.
     CutTrunk,
-    /// The connection of a lane breaks with all bytes in flight, or delivers them late: up to 30 s,
-    /// if no later connection overtakes it.
+    /// The connection of a lane breaks with all bytes in flight, or delivers late what is sent now.
     CutLane,
     /// No packet passes between two nodes.
     CutNodes,

@@ -3,7 +3,6 @@
 
 mod custody;
 mod dialects;
-mod lateness;
 mod limits;
 mod proofs;
 mod slow_links;

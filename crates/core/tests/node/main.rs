@@ -11,7 +11,6 @@ mod dialect_rooms;
 mod ends_with_socket;
 mod grants;
 mod handoff;
-mod lateness;
 mod mesh_rooms;
 mod node;
 mod operators;

@@ -230,10 +230,9 @@ impl State {
         }
     }
 
-    /// Adds a link over a trunk that this edge began to open at `asked`. Fails if the system
-    /// refuses to watch its socket.
-    pub(super) fn add_trunk(&mut self, asked: Instant, trunk: OutboundTrunk) -> io::Result<LinkKey> {
-        let link = self.core.link_up(asked, Instant::now());
+    /// Adds a link over a trunk. Fails if the system refuses to watch its socket.
+    pub(super) fn add_trunk(&mut self, trunk: OutboundTrunk) -> io::Result<LinkKey> {
+        let link = self.core.link_up();
         self.links.add_trunk(&self.registry, link, trunk).inspect_err(|_| self.core.link_down(link))?;
         Ok(link)
     }
