@@ -90,7 +90,7 @@ pub(super) fn update_lanes(node: &Node) {
         let route = match address.map(|address| Url::parse(&format!("http://{address}{}", lane::PATH))) {
             Some(Ok(url)) => Some(Route::Request(url)),
             Some(Err(error)) => {
-                warn!(?address, %error, "cannot forward: no usable address");
+                warn!(peer = ?state.core.peer_id(peer), %error, "cannot forward: no usable address");
                 None
             }
             None => state.inbound_lanes.get(peer).map(|lane| Route::Response(lane.exchange)),
@@ -268,10 +268,12 @@ impl LaneSender {
             (Frame::Exchange(number), _) => {
                 returned.exchange = self.node.add_returned_lane(self.peer, number, writer);
             }
-            (Frame::Batch(batch), Some(at)) => {
-                self.with_core(|core, now| core.batch(now, at, batch))?;
-                self.node.0.borrow_mut().acknowledge_promptly(at);
-            }
+            (Frame::Batch(batch), Some(at)) => match self.with_core(|core, now| core.batch(now, at, batch)) {
+                Ok(()) => self.node.0.borrow_mut().acknowledge_promptly(at),
+                // The peer's view has this node by now, and its own request sends the batch again.
+                Err(BatchError::Over) => {}
+                Err(damaged) => return Err(damaged),
+            },
             (Frame::Batch(_), None) => return Err(DecodeError::new("a batch outside of an exchange").into()),
         }
         Ok(())
