@@ -12,13 +12,14 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use signaling_core::node::{BatchError, InboundExchange, PeerKey};
 use signaling_protocol::NodeId;
-use signaling_server::http::refusal;
+use signaling_server::http::{Refused, refusal};
 use signaling_server::proofs::INCARNATION_HEADER;
 use signaling_wire::lane::{self, Frame, FrameReader, Opening};
 use signaling_wire::{BatchNumber, DecodeError, ExchangeNumber};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
 
+use super::internal::other_version;
 use super::lane_writer::LaneWriter;
 use super::lanes::update_lanes;
 use super::metrics::METRICS;
@@ -62,18 +63,12 @@ impl State {
     }
 }
 
-/// Returns the refusal of a request for a lane of another version. `None`: the version is this
-/// node's.
-pub(super) fn version_refusal(request: &Request<Incoming>) -> Option<Response<Body>> {
-    let version = request.headers().get(lane::VERSION_HEADER);
-    let sent = match version.map(HeaderValue::to_str) {
-        Some(Ok(lane::VERSION)) => return None,
-        Some(Ok(other)) => other,
-        Some(Err(_)) => "an unreadable version",
-        None => "no version",
-    };
-    let message = format!("this node has {}, the sender {sent}: run the same release on all nodes", lane::VERSION);
-    Some(refusal(StatusCode::BAD_REQUEST, "unknown_lane_version", &message, None))
+/// Checks the version of a request for a lane.
+pub(super) fn check_version(request: &Request<Incoming>) -> Result<(), Refused> {
+    match request.headers().get(lane::VERSION_HEADER) {
+        Some(sent) if sent == lane::VERSION => Ok(()),
+        sent => Err(other_version("unknown_lane_version", lane::VERSION, sent)),
+    }
 }
 
 /// Answers the request that opens an exchange, whose proof was checked: 200 with acknowledgements

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use http::{Request, Response, StatusCode};
+use axum::response::IntoResponse as _;
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use signaling_server::Listener;
 use signaling_server::admin::BETWEEN_SERVERS;
 use signaling_server::auth::RefusalLog;
 use signaling_server::clock::until;
-use signaling_server::http::{HttpLimits, from_router, refusal, serve_connection};
+use signaling_server::http::{HttpLimits, Refused, from_router, refusal, serve_connection};
 use signaling_server::proofs::{ProofError, Proofs, Purpose};
 use signaling_wire::{lane, trunk};
 
@@ -52,18 +53,26 @@ pub async fn serve(internal: Internal, mut listener: Listener) {
     }
 }
 
+/// Returns the refusal of a server with another version than `own`. The text names both. `None`: it
+/// sent none.
+pub(super) fn other_version(code: &'static str, own: &str, sent: Option<&HeaderValue>) -> Refused {
+    let sent = sent.map_or("no version", |sent| sent.to_str().unwrap_or("an unreadable version"));
+    let message = format!("this node has {own}, the sender {sent}: run the same release on all servers");
+    Refused::new(StatusCode::BAD_REQUEST, code, message)
+}
+
 async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path();
     if path != trunk::PATH && path != lane::PATH && !path.starts_with(BETWEEN_SERVERS) {
         return from_router(&internal.router, request).await;
     }
-    let (purpose, refused) = match path {
-        trunk::PATH => (Purpose::Trunk, trunks::version_refusal(&request)),
-        lane::PATH => (Purpose::Lane, inbound_lanes::version_refusal(&request)),
-        _ => (Purpose::Request, None),
+    let (purpose, version) = match path {
+        trunk::PATH => (Purpose::Trunk, trunks::check_version(&request)),
+        lane::PATH => (Purpose::Lane, inbound_lanes::check_version(&request)),
+        _ => (Purpose::Request, Ok(())),
     };
-    if let Some(refused) = refused {
-        return refused;
+    if let Err(refused) = version {
+        return refused.into_response();
     }
     let opener = match internal.proofs.check(purpose, request.headers()) {
         Ok(opener) => opener,

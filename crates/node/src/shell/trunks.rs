@@ -5,32 +5,27 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::response::IntoResponse as _;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
 use signaling_edge::handshake;
-use signaling_server::http::{refusal, upgraded_tcp};
+use signaling_server::http::{Refused, upgraded_tcp};
 use signaling_server::proofs::Opener;
 use signaling_server::trunk::serve;
 use signaling_wire::trunk::SUBPROTOCOL;
 use tracing::{info, info_span, warn};
 
 use super::Node;
+use super::internal::other_version;
 use super::report::EdgeServer;
 
-/// Returns the refusal of a request for a trunk of another version. `None`: the edge offers this
-/// node's version, or the request is no upgrade, which [`answer`] refuses.
-pub(super) fn version_refusal(request: &Request<Incoming>) -> Option<Response<Body>> {
-    let offered: Vec<_> = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().collect();
-    if offered.iter().any(|offer| *offer == SUBPROTOCOL) || request.headers().get(header::UPGRADE).is_none() {
-        return None;
+/// Checks the version of a request for a trunk. Passes one that is no upgrade, which [`answer`]
+/// refuses.
+pub(super) fn check_version(request: &Request<Incoming>) -> Result<(), Refused> {
+    let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL);
+    if offered.iter().any(|offer| offer == SUBPROTOCOL) || !request.headers().contains_key(header::UPGRADE) {
+        return Ok(());
     }
-    let sent = match offered.first().map(|offer| offer.to_str()) {
-        Some(Ok(other)) => other,
-        Some(Err(_)) => "an unreadable version",
-        None => "no version",
-    };
-    let message = format!("this node has {SUBPROTOCOL}, the edge {sent}: run the same release on all servers");
-    Some(refusal(StatusCode::BAD_REQUEST, "unknown_trunk_version", &message, None))
+    Err(other_version("unknown_trunk_version", SUBPROTOCOL, offered.iter().next()))
 }
 
 /// Answers a trunk request of an edge whose proof has been checked: 101, or the refusal of the
