@@ -23,8 +23,9 @@ use crate::operator::{self, Floor, OperatorApi};
 use crate::pages;
 use crate::trunk_manager::TrunkManager;
 
-/// Maximum answer of a server in bytes: more than a node's report with 1,000 balancers.
-const MAX_ANSWER_BYTES: usize = 512 * 1024;
+/// Maximum answer of a server in bytes: more than the reports of 1,000 balancers, which one node
+/// returns. Each has about 2 KiB.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
 /// Runs a balancer until `shutdown`. Then it closes its clients over `--drain-ms`, those of
 /// dialects at the end of `--dialect-drain-ms`, and its trunks within 200 ms. An operator's drain

@@ -10,6 +10,7 @@ use signaling_admin::servers::{Balancer, Node, Nodes, Role, Server, ViewName, ba
 use signaling_core::{Member, View};
 use signaling_discovery::Discovery;
 use signaling_protocol::NodeId;
+use tokio::time::timeout_at;
 
 use crate::admin::BETWEEN_SERVERS;
 use crate::server_client::ServerClient;
@@ -116,13 +117,15 @@ pub const EDGES: &str = "/edges";
 pub async fn ask_for_edges(client: &ServerClient, view: &View) -> Vec<Server> {
     let (path, deadline) = (format!("{BETWEEN_SERVERS}{EDGES}"), ServerClient::deadline());
     let client = client.at_most(REPORT_TIMEOUT);
-    for node in view.members() {
-        let answer = client.request_all::<Vec<Server>>(deadline, vec![node.clone()], Method::GET, &path).await;
-        if let Some((_, edges)) = answer.answers.into_iter().next() {
-            return edges;
+    let first_answer = async {
+        for node in view.members() {
+            if let Ok(edges) = client.request_json(node, Method::GET, &path).await {
+                return edges;
+            }
         }
-    }
-    Vec::new()
+        Vec::new()
+    };
+    timeout_at(deadline, first_answer).await.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ impl ServerClient {
     }
 
     /// Requests JSON of one server. Fails also for a status except 200, or JSON of another shape.
-    async fn request_json<T: DeserializeOwned>(
+    pub(crate) async fn request_json<T: DeserializeOwned>(
         &self,
         server: &Member,
         method: Method,
