@@ -216,8 +216,31 @@ impl NodeCore {
 
 #[cfg(test)]
 mod tests {
+    use signaling_wire::trunk::ToNode;
+
     use super::*;
     use crate::fixtures::mesh_node;
+
+    #[test]
+    fn report_of_an_edge_is_kept_only_if_it_was_requested() {
+        let now = Instant::now();
+        let mut node = mesh_node("n0", &["n0"]);
+        let (local, trunk) = (node.add_trunk(true), node.add_trunk(false));
+        let reports = |node: &mut NodeCore, report: &[u8]| {
+            let mut bytes = Vec::new();
+            ToNode::Status { report }.append(&mut bytes);
+            node.trunk_frames(now, trunk, &bytes).unwrap();
+            node.statuses().map(<[u8]>::to_vec).collect::<Vec<_>>()
+        };
+        assert!(reports(&mut node, b"1").is_empty());
+        node.request_statuses();
+        assert!(node.take_trunk_batch(local).is_empty(), "its own edge is no other server");
+        assert_eq!(ToEdge::take(&mut &*node.take_trunk_batch(trunk)).unwrap(), ToEdge::StatusRequest);
+        assert!(node.awaits_statuses());
+        assert_eq!(reports(&mut node, b"2"), [b"2"]);
+        assert!(!node.awaits_statuses());
+        assert_eq!(reports(&mut node, b"3"), [b"2"]);
+    }
 
     #[test]
     fn trunk_with_too_many_queued_bytes_ends() {

@@ -4,6 +4,7 @@
 mod custody;
 mod dialects;
 mod limits;
+mod nodes;
 mod proofs;
 mod slow_links;
 mod stage;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use signaling_core::edge::{
-    ClientKey, ConnectRequest, DialectClient, EdgeCore, Effect, LinkKey, Newcomer, Reading, Settings, VerifiedToken,
+    ClientKey, ConnectRequest, DialectClient, EdgeCore, Effect, LinkKey, Newcomer, NodeReport, Reading, Settings,
+    VerifiedToken,
 };
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Origin, Slot, ToEdge, ToNode};
@@ -107,11 +108,11 @@ impl Edge {
         }
     }
 
-    /// Passes frames of a node to the edge.
-    pub(crate) fn hear(&mut self, link: LinkKey, frames: &[ToEdge<'_>]) {
+    /// Passes frames of a node to the edge. Returns the node's report in them.
+    pub(crate) fn hear(&mut self, link: LinkKey, frames: &[ToEdge<'_>]) -> Option<NodeReport> {
         let mut bytes = Vec::new();
         frames.iter().for_each(|frame| frame.append(&mut bytes));
-        self.core.link_frames(self.now, link, &bytes).unwrap();
+        self.core.link_frames(self.now, link, &bytes).unwrap()
     }
 
     /// Takes the frames of a link's next batch, each as a line of text.
