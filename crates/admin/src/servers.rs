@@ -101,9 +101,8 @@ pub struct Flow {
 }
 
 /// A balancer with trunks to the reporting node. `edge` is its name; `None` for the node's own
-/// listener and edges without a name together. `address` is its internal listener, `IP:PORT`;
-/// `None`: the edge sent no port. The node serves `clients` of it, and received `messages` over
-/// trunks that are open now.
+/// listener. `address` is its internal listener, `IP:PORT`; `None`: the edge sent no port. The node
+/// serves `clients` of it, and received `messages` over trunks that are open now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeOnNode {
     pub edge: Option<String>,
@@ -127,7 +126,7 @@ pub struct Node {
 /// A balancer with a trunk to some node, or the asked server itself. Nodes report its `address`
 /// (`None`: none does), and the sums of `clients` and `messages`. `trunks` is the number of nodes
 /// that report it; at 0 `clients` is its own number. `server` is its own report; `None`: it has no
-/// known address, did not answer in time, or another server answered.
+/// trunk to the node that asks it, or did not answer in time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balancer {
     pub balancer: String,

@@ -18,8 +18,8 @@ impl HashSeed {
     /// derived.
     ///
     /// # Errors
-    /// If the text is none of these. The error names the command that makes one, and does not quote
-    /// the text.
+    /// If the text has another form. The error names the command that makes a seed, and does not
+    /// quote the text.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         match number(text) {
             Some(0) => Err("must not be 0; `mesh-ctl secret` makes a valid one".to_owned()),

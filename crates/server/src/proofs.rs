@@ -21,7 +21,7 @@ use crate::http::refusal;
 use crate::{HashSeed, MeshSecret, Secrets};
 
 /// Request header with the name of the sending server.
-pub const SERVER_HEADER: &str = "signaling-server";
+const SERVER_HEADER: &str = "signaling-server";
 /// Response header with the receiver's incarnation: 16 hexadecimal digits.
 pub const INCARNATION_HEADER: &str = "signaling-incarnation";
 /// Request header with an HMAC of the hash seed, without which two servers disagree on owners.
@@ -104,11 +104,6 @@ impl Proofs {
     /// Creates the proofs of a server, whose process start has this incarnation.
     pub fn new(id: NodeId, incarnation: Incarnation, seed: HashSeed, secrets: Secrets) -> Self {
         Self { id, incarnation, seed, secrets, known: Arc::default() }
-    }
-
-    /// Returns the name of this server.
-    pub fn id(&self) -> &NodeId {
-        &self.id
     }
 
     /// Returns the incarnation of this server.
