@@ -92,15 +92,16 @@ impl BalancerBackend {
         })
     }
 
-    /// Adds a trunk as the link in use of its node. The receiver gets the reason of its end. Fails
-    /// if the system refuses to watch the socket.
+    /// Adds a trunk, whose opening began at `asked`, as the link in use of its node. The receiver
+    /// gets the reason of its end. Fails if the system refuses to watch the socket.
     pub(crate) fn add_trunk(
         &self,
         edge: &Edge,
         node: NodeId,
+        asked: Instant,
         trunk: OutboundTrunk,
     ) -> io::Result<(LinkKey, oneshot::Receiver<TrunkCloseReason>)> {
-        let link = edge.add_trunk(trunk)?;
+        let link = edge.add_trunk(asked, trunk)?;
         let (closed, is_closed) = oneshot::channel();
         self.with(|state| state.links.insert(link, NodeLink { node, closed }));
         self.use_link(edge, link);

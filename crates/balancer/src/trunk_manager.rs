@@ -143,13 +143,14 @@ impl TrunkManager {
         let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
         let mut reported = String::new();
         while *wanted.borrow_and_update() && !self.backend.with(|state| state.is_ending) {
+            let asked = Instant::now();
             let opened = tokio::select! {
                 opened = timeout(OPEN_TIMEOUT, trunk::open(&node, &address, &self.proofs, self.internal_port)) => opened,
                 () = unwanted(&mut wanted) => return,
             };
             let started = Instant::now();
             let why = match opened {
-                Ok(Ok(trunk)) => match self.backend.add_trunk(&self.edge, node.clone(), trunk) {
+                Ok(Ok(trunk)) => match self.backend.add_trunk(&self.edge, node.clone(), asked, trunk) {
                     Ok((link, mut closed)) => {
                         info!(parent: &span, "trunk connected");
                         tokio::select! {

@@ -115,8 +115,8 @@ impl Bench {
             settings.rooms.mesh = Some(Rules { claimed: true, ..Rules::default() });
             let mut core = NodeCore::new(settings);
             core.set_view(now, Arc::clone(&view));
-            let trunk = core.trunk_up();
-            anyhow::Ok(Node { core, trunk, link: edge.link_up() })
+            let trunk = core.trunk_up(now);
+            anyhow::Ok(Node { core, trunk, link: edge.link_up(now, now) })
         };
         let nodes = ids.iter().map(&mut node).collect::<Result<Vec<_>>>()?;
         let (lanes, alive, cost) = (BTreeMap::new(), (0..ids.len()).collect(), Cost::default());

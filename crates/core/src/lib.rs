@@ -24,6 +24,7 @@ pub mod failure_detector;
 #[cfg(test)]
 mod fixtures;
 pub mod ice;
+mod lateness;
 pub mod node;
 pub mod rate_class;
 pub mod view;
@@ -31,4 +32,5 @@ pub mod ws;
 
 pub use address::{Address, AddressError};
 pub use failure_detector::FailureDetector;
+pub use lateness::TooLate;
 pub use view::{Diff, Member, View, ViewError};

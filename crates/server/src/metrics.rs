@@ -27,8 +27,8 @@ metrics! {
              invalid (unusable); the log names flag and file";
         trunk_closes: By<TrunkCloseLabel> = "signaling_trunks_ended_total",
             "Trunks ended: by a close frame of the other end (closed), without input or with an unfinished write for \
-             2 s (silent), by a connection error or without a close frame (failed), by an invalid or too large batch \
-             (protocol_error) or closed by this server (local)";
+             2 s (silent), by a connection error or without a close frame (failed), by an invalid, late or too \
+             large batch (protocol_error) or closed by this server (local)";
         trunk_bytes: By<Direction> = "signaling_trunk_bytes_total", "Bytes of batches carried over trunks";
         trunk_write: HistogramBuckets = "signaling_trunk_write_seconds",
             "Time until the kernel takes a batch for a trunk; it grows with a slow peer or network";

@@ -1,6 +1,7 @@
 //! An edge: the real core with a simulated balancer shell around it. `world` passes its inputs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use signaling_core::balancer::handoff_scheduler::HandoffScheduler;
 use signaling_core::balancer::placement::Placement;
@@ -221,8 +222,9 @@ impl World {
         if !conn.is_open(End::Edge) || conn.severed {
             return;
         }
+        self.trouble.opening(conn.began, self.agenda.now());
         let edge = &mut self.edges[index];
-        let link = edge.core.link_up();
+        let link = edge.core.link_up(self.agenda.base + Duration::from_micros(conn.began), self.agenda.instant());
         conn.link = Some(link);
         conn.side(End::Edge).heard = self.agenda.now();
         edge.links.insert(node, Link::Up { conn: id });
@@ -280,7 +282,7 @@ impl World {
                 self.rebalance(index);
             }
             Ok(_) => {}
-            Err(error) => self.ledger.broken("damaged", error.to_string()),
+            Err(error) => self.trunk_fails(id, End::Edge, &error),
         }
     }
 

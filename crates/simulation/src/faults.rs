@@ -38,6 +38,8 @@ pub(crate) enum Undo {
 const DRAIN_DEADLINE: Micros = 30 * SECOND;
 /// Maximum time until a view reaches a server.
 const MAX_VIEW_DELAY: Micros = 6 * SECOND;
+/// Maximum time in which a lane keeps its bytes: longer than any message is held.
+const MAX_FREEZE: Micros = 30 * SECOND;
 /// Maximum restart time of a node that is killed during a silence of discovery.
 const MAX_RESTART: Micros = 2 * SECOND;
 
@@ -55,7 +57,7 @@ impl World {
                 let edge = self.rng.index(self.edges.len());
                 self.pause(Host::Edge(edge))
             }
-            FaultKind::CutTrunk => self.cut_trunk(),
+            FaultKind::CutTrunk => self.cut_trunk(fault.lasts),
             FaultKind::CutLane => self.cut_lane(),
             FaultKind::CutNodes => self.cut_nodes(true),
             FaultKind::CutOneWay => self.cut_nodes(false),
@@ -261,12 +263,17 @@ impl World {
         timers.into_iter().chain(arrived).for_each(|input| self.carry_out(host, input));
     }
 
-    fn cut_trunk(&mut self) -> Option<Undo> {
+    /// Cuts an edge off from a node. The bytes of their trunk are lost, or arrive when it ends.
+    fn cut_trunk(&mut self, lasts: Micros) -> Option<Undo> {
         let node = self.candidate()?;
         let edge = self.rng.index(self.edges.len());
+        let frozen_until = self.rng.percent(50).then_some(self.agenda.now() + lasts);
         for id in 0..self.conns.len() {
             if self.conns[id].edge == edge && self.conns[id].node == node {
-                self.sever(id);
+                match frozen_until {
+                    Some(until) => self.freeze(id, until),
+                    None => self.sever(id),
+                }
             }
         }
         Some(self.cut_off(vec![(Host::Edge(edge), Host::Node(node))]))
@@ -285,10 +292,15 @@ impl World {
     fn cut_lane(&mut self) -> Option<Undo> {
         let one = self.candidate()?;
         let other = self.candidate().filter(|other| *other != one)?;
-        if self.rng.percent(50) {
-            self.sever_lanes(one, other);
-        } else {
-            self.stall_lane(one, other);
+        match self.rng.within(0, 3) {
+            0 => self.sever_lanes(one, other),
+            1 => self.stall_lane(one, other),
+            _ => {
+                let now = self.agenda.now();
+                let until = now + self.rng.within(SECOND, MAX_FREEZE);
+                self.freeze_lane(one, other, until);
+                self.trouble.fault(FaultKind::CutLane, false, now, until);
+            }
         }
         Some(Undo::Nothing)
     }

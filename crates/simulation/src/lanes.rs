@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use signaling_core::edge::FlushUrgency;
 use signaling_core::node::{BatchError, InboundExchange, PeerKey};
 use signaling_wire::forward::{self, Item};
 use signaling_wire::lane::{HEAD_BYTES, Opening};
-use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RemainingTtl};
+use signaling_wire::{BatchNumber, Elapsed, ExchangeNumber, Incarnation, RemainingTtl};
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{ExchangeId, Host, Kind, Process};
@@ -48,6 +49,8 @@ pub(crate) struct Exchange {
     number: ExchangeNumber,
     /// The exchange of the opposite direction in whose response it is. `None`: it is a request.
     carrier: Option<ExchangeId>,
+    /// Time at which the sender began it.
+    began: Micros,
     /// `None` before the receiver has accepted it.
     inbound: Option<InboundExchange>,
     /// `true` once the sender has the receiver's acceptance.
@@ -108,6 +111,7 @@ impl World {
             peer,
             number,
             carrier: Some(carrier),
+            began: self.agenda.now(),
             inbound,
             is_opened: true,
             is_waiting: false,
@@ -121,7 +125,10 @@ impl World {
         if !self.exchanges[carrier].side(End::Sender).open {
             return;
         }
-        let Some(inbound) = self.nodes[to].core.accept_return(peer, self.exchanges[id].number) else { return };
+        let Some(inbound) = self.nodes[to].core.accept_return(self.agenda.instant(), peer, self.exchanges[id].number)
+        else {
+            return;
+        };
         self.inbound_opens(id, inbound);
     }
 
@@ -137,11 +144,12 @@ impl World {
         let (here, there) = (Host::Node(from), Host::Node(to));
         let process = |host: Host| (host, self.server(host).generation);
         let side = |host| Side { process: process(host), open: host == here, severed: false, arrives: 0 };
-        let (inbound, sides) = (None, [side(here), side(there)]);
+        let (began, inbound, sides) = (self.agenda.now(), None, [side(here), side(there)]);
         let (carrier, is_opened, is_waiting) = (None, false, false);
-        self.exchanges.push(Exchange { from, to, peer, number, carrier, inbound, is_opened, is_waiting, sides });
+        self.exchanges.push(Exchange { from, to, peer, number, carrier, began, inbound, is_opened, is_waiting, sides });
         let delay = self.rng.delay();
-        if self.reaches(here, there) && self.reaches(there, here) {
+        let is_frozen = self.frozen_lanes.get(&(from, to)).is_some_and(|until| *until > began);
+        if self.reaches(here, there) && self.reaches(there, here) && !is_frozen {
             self.later_as(Kind::Lane(id), there, delay, move |world| world.lane_arrives(id, &opening));
         }
         self.later_as(Kind::Timer, here, OPEN_TIMEOUT, move |world| {
@@ -167,6 +175,7 @@ impl World {
             Some(Mutant::Incarnation) => Incarnation([0; 8]),
             _ => node.core.settings().incarnation,
         };
+        self.trouble.opening(self.exchanges[id].began, self.agenda.now());
         self.carry(id, End::Receiver, move |world| world.lane_opened(id, incarnation));
         self.exchanges[id].side(End::Sender).arrives = self.agenda.now();
         self.inbound_opens(id, inbound);
@@ -253,7 +262,7 @@ impl World {
         let Exchange { from, peer, number, to, .. } = self.exchanges[id];
         while let Some(frame) = self.nodes[from].core.take_lane_frame(self.agenda.instant(), peer, number) {
             let mut batch = &frame[HEAD_BYTES..];
-            if let Ok(number) = forward::open(&mut batch) {
+            if let Ok((number, _)) = forward::open(&mut batch) {
                 self.counters.add("nodes: batches sent again", u64::from(number.0 <= self.nodes[from].last_batch));
                 self.nodes[from].last_batch = self.nodes[from].last_batch.max(number.0);
                 self.sent_batches = self.sent_batches.max(number.0);
@@ -280,8 +289,17 @@ impl World {
         if !sides[End::Receiver as usize].open {
             return;
         }
-        match self.nodes[to].core.batch(self.agenda.instant(), inbound, batch) {
+        let now = self.agenda.instant();
+        let in_time = (self.mutant == Some(Mutant::LateBatches)).then(|| {
+            let start = self.agenda.base + Duration::from_micros(self.exchanges[id].began);
+            Mutant::in_time(batch, Elapsed::between(start, now))
+        });
+        match self.nodes[to].core.batch(now, inbound, in_time.as_deref().unwrap_or(batch)) {
             Ok(()) => self.acknowledge(to, inbound.peer),
+            Err(BatchError::TooLate(_)) => {
+                self.counters.add("lanes ended for a late batch", 1);
+                self.close_receiver(id);
+            }
             Err(BatchError::Over) => self.close_receiver(id),
             Err(BatchError::Damaged(error)) => self.ledger.broken("damaged", error.to_string()),
         }
@@ -428,6 +446,17 @@ impl World {
         }
     }
 
+    /// Keeps all bytes of the lane from one node to another, both ways, until `until`. Then they
+    /// arrive before those of a later exchange, as when packets of a connection pass again.
+    pub(crate) fn freeze_lane(&mut self, from: usize, to: usize, until: Micros) {
+        for exchange in self.exchanges.iter_mut().filter(|exchange| (exchange.from, exchange.to) == (from, to)) {
+            for side in exchange.sides.iter_mut().filter(|side| side.open) {
+                side.arrives = side.arrives.max(until);
+            }
+        }
+        self.frozen_lanes.insert((from, to), until);
+    }
+
     /// Closes all ends of a node whose process was killed. Bytes sent earlier still arrive. About
     /// half of the other ends get a report of it.
     pub(crate) fn reset_lanes(&mut self, index: usize) {
@@ -446,6 +475,6 @@ impl World {
 }
 
 fn describe(mut bytes: &[u8]) -> String {
-    let Ok(number) = forward::open(&mut bytes) else { return "DAMAGED".to_owned() };
+    let Ok((number, _)) = forward::open(&mut bytes) else { return "DAMAGED".to_owned() };
     format!("[{number}] {}", trace::describe(bytes, Item::take))
 }

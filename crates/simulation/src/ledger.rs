@@ -68,6 +68,9 @@ struct Message {
     repeated: bool,
     /// Time of the first acceptance by an edge. Retransmissions do not extend the deadline.
     first_taken: Option<Micros>,
+    /// Time of the last acceptance by an edge, on any socket. Its TTL counts from there. `None`:
+    /// the edge kept it for a session, and counts later.
+    last_taken: Option<Micros>,
     position: Option<Position>,
     /// The recipient's sockets to which it was written.
     written: Vec<SocketId>,
@@ -90,6 +93,9 @@ pub(crate) const CALM_BEFORE: Micros = 15 * SECOND;
 const MAX_ACK_DELAY: Micros = SECOND;
 /// Number of messages to one recipient from which a fault can make it appear absent.
 const MANY_FOR_ONE: usize = 60;
+/// Maximum time from the end of a message's TTL to its write. It is longer by the longest opening
+/// if one was slow.
+const MAX_LATE_WRITE: Micros = 500 * MS;
 /// Maximum time from the end of the hold time to the outcome.
 const MAX_OUTCOME_DELAY: Micros = 5 * SECOND;
 
@@ -152,11 +158,19 @@ impl Ledger {
 
     /// Records that an edge accepted a message, possibly sent before on an earlier socket.
     /// `is_deaf`: its sender reads outcomes late or never, and then any number may lack one.
-    pub(crate) fn taken(&mut self, message: MessageId, (socket, position): (SocketId, Position), is_deaf: bool) {
+    /// `is_kept`: the edge keeps it until the client has a session.
+    pub(crate) fn taken(
+        &mut self,
+        message: MessageId,
+        (socket, position): (SocketId, Position),
+        is_deaf: bool,
+        is_kept: bool,
+    ) {
         let now = self.now;
         let entry = &mut self.messages[message];
         let before = entry.taken.map(|(before, _)| before);
         entry.repeated |= before.is_some();
+        entry.last_taken = (!is_kept).then_some(now);
         // A socket that is read later may carry an earlier message.
         if before.is_some_and(|before| before >= socket) {
             return;
@@ -196,7 +210,7 @@ impl Ledger {
         if entry.to != to {
             return self.broken("wrong recipient", format!("{name} was written to c{to}"));
         }
-        let Message { answer, repeated, first_taken, to_slow: half_written, .. } = *entry;
+        let Message { answer, repeated, first_taken, last_taken, hold, to_slow: half_written, .. } = *entry;
         let (earlier, elsewhere) = (entry.written.contains(&socket), !entry.written.is_empty());
         entry.written.push(socket);
         entry.to_slow |= slow;
@@ -213,6 +227,12 @@ impl Ledger {
             if !self.reliable[to] && !troubled && !half_written && !repeated {
                 self.broken("doubled in calm", format!("{name} came again on socket {socket}"));
             }
+        }
+        let taken = last_taken.unwrap_or(now);
+        let is_measured = trouble.slow_openings.covers_nothing(taken, now);
+        let late = now.saturating_sub(taken + hold);
+        if late > MAX_LATE_WRITE + if is_measured { 0 } else { SILENCE } && !slow {
+            return self.broken("written late", format!("{name}, {} ms after its TTL", late / MS));
         }
         match answer {
             Some(SenderResult::Unavailable) if slow || repeated && troubled => {}

@@ -23,6 +23,10 @@ pub enum Mutant {
     SkippedReports,
     /// Each server that receives a message restarts its TTL.
     RemainingTtl,
+    /// Nodes take each batch of a lane as in time.
+    LateBatches,
+    /// Frames of trunks do not carry their time.
+    LateFrames,
     /// Nodes do not ask for the outcome of an expired message.
     OutcomeRequests,
     /// A message's outcome waits for the outcomes of all earlier messages.

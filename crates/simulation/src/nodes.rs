@@ -126,7 +126,7 @@ impl World {
             && let Some(trunk) = trunk
             && let Err(error) = self.nodes[index].core.trunk_frames(self.agenda.instant(), trunk, bytes)
         {
-            self.ledger.broken("damaged", error.to_string());
+            self.trunk_fails(id, End::Node, &error);
         }
     }
 
@@ -164,8 +164,9 @@ impl World {
             let delay = self.rng.delay();
             return self.later(Host::Edge(edge), delay, move |world| world.connect_failed(id));
         }
+        self.trouble.opening(conn.began, self.agenda.now());
         let (conn, node) = (&mut self.conns[id], &mut self.nodes[index]);
-        let trunk = node.core.trunk_up();
+        let trunk = node.core.trunk_up(self.agenda.instant());
         node.conns.insert(trunk, id);
         conn.trunk = Some(trunk);
         let side = conn.side(End::Node);

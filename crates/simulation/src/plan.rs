@@ -81,9 +81,10 @@ pub enum FaultKind {
     PauseNode,
     /// An edge's process is paused.
     PauseEdge,
-    /// No packet passes between an edge and a node.
+    /// No packet passes between an edge and a node. Bytes in flight are lost or late.
     CutTrunk,
-    /// The connection of a lane breaks with all bytes in flight, or delivers late what is sent now.
+    /// The connection of a lane breaks with all bytes in flight, or delivers them late: up to 30 s,
+    /// if no later connection overtakes it.
     CutLane,
     /// No packet passes between two nodes.
     CutNodes,

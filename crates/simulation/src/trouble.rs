@@ -1,7 +1,7 @@
 //! Times of faults in the mesh, by the deviations that they excuse. `faults` records them; the
 //! checks of `ledger`, `clients` and `rooms` read them.
 
-use crate::agenda::Micros;
+use crate::agenda::{MS, Micros, SECOND};
 use crate::ledger::RECOVERY;
 use crate::plan::FaultKind;
 use crate::spans::Spans;
@@ -20,7 +20,14 @@ pub(crate) struct Trouble {
     pub(crate) lossy: Spans,
     /// Servers may have different views.
     pub(crate) views: Spans,
+    /// Servers may measure batches as less late than they are: a trunk or lane opened slowly.
+    pub(crate) slow_openings: Spans,
 }
+
+/// Longest opening of a trunk or lane that hides no lateness.
+const PROMPT_OPENING: Micros = 300 * MS;
+/// Time after a slow opening in which its trunk or lane may carry no prompt batch.
+const UNMEASURED: Micros = 30 * SECOND;
 
 impl Trouble {
     /// Records a fault by its kind. With `detour` every two nodes still reach each other, possibly
@@ -39,6 +46,13 @@ impl Trouble {
         self.any.add(from, until);
         if !(detour && is_single) {
             self.impassable.add(from, until);
+        }
+    }
+
+    /// Records that a trunk or lane that was asked for at `began` opens.
+    pub(crate) fn opening(&mut self, began: Micros, now: Micros) {
+        if now - began > PROMPT_OPENING {
+            self.slow_openings.add(now, now + UNMEASURED);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Trunk connections: ordered both ways, sometimes slow, cut at any time. `edges`, `nodes` and
 //! `faults` call this module.
 
-use signaling_core::edge::{FlushUrgency, LinkKey};
+use signaling_core::edge::{FlushUrgency, LinkKey, TrunkError};
 use signaling_core::node::TrunkKey;
 use signaling_wire::RemainingTtl;
 use signaling_wire::limits;
@@ -53,6 +53,8 @@ pub(crate) struct Side {
 pub(crate) struct Conn {
     pub(crate) edge: usize,
     pub(crate) node: usize,
+    /// Time at which the edge asked for it.
+    pub(crate) began: Micros,
     /// Keys in the cores of the edge and the node; `None` until that end has accepted it.
     pub(crate) link: Option<LinkKey>,
     pub(crate) trunk: Option<TrunkKey>,
@@ -115,7 +117,7 @@ impl World {
         }
         self.later(at_edge, failed_after, move |world| world.connect_failed(id));
         let sides = [edge_side, node_side];
-        self.conns.push(Conn { edge, node, link: None, trunk: None, severed: false, sides });
+        self.conns.push(Conn { edge, node, began: self.agenda.now(), link: None, trunk: None, severed: false, sides });
         id
     }
 
@@ -200,6 +202,24 @@ impl World {
                     self.nodes[node].core.trunk_down(self.agenda.instant(), trunk);
                 }
             }
+        }
+    }
+
+    /// Closes an end whose core refuses the bytes of the other. Damaged bytes are a violation.
+    pub(crate) fn trunk_fails(&mut self, id: ConnId, end: End, error: &TrunkError) {
+        match error {
+            TrunkError::Damaged(error) => self.ledger.broken("damaged", error.to_string()),
+            TrunkError::TooLate(_) => {
+                self.counters.add("trunks ended for late frames", 1);
+                self.close_conn(id, end);
+            }
+        }
+    }
+
+    /// Keeps all bytes of a connection, both ways, until `until`.
+    pub(crate) fn freeze(&mut self, id: ConnId, until: Micros) {
+        for side in &mut self.conns[id].sides {
+            side.arrives = side.arrives.max(until);
         }
     }
 

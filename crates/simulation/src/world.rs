@@ -100,6 +100,8 @@ pub(crate) struct World {
     /// Number of active faults that silence discovery.
     pub(crate) silences: usize,
     pub(crate) trouble: Trouble,
+    /// Time until which a lane delivers nothing, by the indexes of its nodes.
+    pub(crate) frozen_lanes: BTreeMap<(usize, usize), Micros>,
     /// Number of the last executed batch, by its sender's and recipient's processes.
     pub(crate) executed: BTreeMap<(Process, Process), BatchNumber>,
     /// Highest number of a batch of any node.

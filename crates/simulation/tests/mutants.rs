@@ -48,7 +48,9 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let trunks = || Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() };
     let some_rooms = || Size { rooms_percent: 60, mesh_rooms_percent: 0, ..all() };
     let lanes = || Size { faults: 20, messages: 1_500, kinds: vec![FaultKind::CutLane], ..some_rooms() };
-    let hasty = || Size { hasty_percent: 60, ..all() };
+    let late_lanes = || Size { faults: 6, hasty_percent: 60, kinds: vec![FaultKind::CutLane], ..all() };
+    let late_kinds = vec![FaultKind::ShortPause, FaultKind::CutTrunk];
+    let late_trunks = || Size { faults: 8, hasty_percent: 60, kinds: late_kinds, ..all() };
     let rooms = || Size { rooms_percent: 100, mesh_rooms_percent: 0, messages: 100, ..all() };
     let mesh_rooms = || Size { rooms_percent: 100, mesh_rooms_percent: 100, messages: 100, ..all() };
     let lost_rooms = || Size { faults: 10, kinds: vec![FaultKind::Crash, FaultKind::Flap], ..mesh_rooms() };
@@ -62,7 +64,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats => (rooms(), Promise(91)),
         Mutant::Refresh | Mutant::Restore => (rooms(), Promise(0)),
-        Mutant::RoomIncarnations => (rooms(), Promise(24)),
+        Mutant::RoomIncarnations => (rooms(), Promise(143)),
         Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired | Mutant::RoomCopies => (mesh_rooms(), Promise(0)),
         Mutant::RepeatedRequests | Mutant::RoomCopied => (mesh_rooms(), Promise(0)),
         Mutant::RepeatedQueries => (mesh_rooms(), Promise(4)),
@@ -70,35 +72,39 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::RoomEpochs | Mutant::Claims | Mutant::LateDrops => (mesh_rooms(), Promise(0)),
         Mutant::GoneClients => (paused_pair(), Promise(286)),
         Mutant::OwnChanges => (mesh_rooms(), Promise(0)),
-        Mutant::UnclaimedSeats => (mesh_rooms(), Promise(53)),
+        Mutant::UnclaimedSeats => (mesh_rooms(), Promise(1)),
         // Rooms have a backup, so a single crash loses no operation.
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
         Mutant::Barrier => (parted_rooms(), Promise(6)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(456)),
         Mutant::RoomReports => (lost_rooms(), Promise(988)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 300)),
+        Mutant::LateBatches => (late_lanes(), Promise(6)),
+        Mutant::LateFrames => (late_trunks(), Promise(13)),
         Mutant::RemainingTtl | Mutant::OneByOne => (all(), Promise(2)),
         Mutant::Incarnation => (all(), Promise(20)),
         Mutant::NodeRetransmissions => (all(), Promise(16)),
         Mutant::ReceivedTracker => (all(), Promise(11)),
-        Mutant::LaneWindow => (Size { nodes: 2, ..lanes() }, More("edges: duplicates dropped", 300)),
-        Mutant::EarlyAcknowledgement => (lanes(), Promise(167)),
+        Mutant::LaneWindow => (answers_lost(), More("edges: duplicates dropped", 300)),
+        Mutant::EarlyAcknowledgement => (lanes(), Promise(785)),
         Mutant::Located => (trunks(), Promise(5)),
         Mutant::Relays | Mutant::ReturnPath | Mutant::Eviction => (all(), Promise(8)),
         Mutant::Via => (all(), Promise(42)),
         Mutant::Takeover => (crowd(), Promise(45)),
-        Mutant::LateOutcomes => (hasty(), Promise(23)),
-        Mutant::ProcessPause => (all(), Promise(54)),
+        // Edges skip late copies themselves, so only the outcomes need the grace time.
+        Mutant::LateOutcomes => (hurried(), More("unavailable though written", 150)),
+        Mutant::ProcessPause => (all(), Promise(771)),
         // The paused node suspects its backups, and others get copies of its rooms.
         Mutant::ShortPauses => (short_pauses(), More("rooms: copies sent", 150)),
         Mutant::LaneMemory => (paused_flaps(), Promise(0)),
-        Mutant::Detour | Mutant::Suspects => (cuts(), Promise(9)),
+        Mutant::Detour => (cuts(), Promise(0)),
+        Mutant::Suspects => (cuts(), Promise(32)),
         Mutant::BatchNumbers | Mutant::EdgeRetransmissions | Mutant::RetransmitBuffer => (all(), Promise(0)),
         Mutant::Written => (all(), Promise(4)),
         Mutant::PrevPending => (all(), Promise(22)),
         Mutant::SkippedReports => (all(), Promise(67)),
         Mutant::Lingering => (moves(), Promise(3)),
-        Mutant::AcceptanceTime => (all(), Promise(18)),
+        Mutant::AcceptanceTime => (all(), Promise(5)),
         Mutant::Deduplicator => (all(), Promise(0)),
         // Messages that were refused for lack of space are retransmitted anyway.
         Mutant::Held => (Size { roomy_edges: true, ..calm() }, More("nodes: retransmissions", 180)),

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use crate::Elapsed;
 use crate::limits::BATCH_TARGET_BYTES;
 
 /// Frames in their order, cut into batches of a bounded size. After a stall, or when thousands of
@@ -11,6 +12,8 @@ use crate::limits::BATCH_TARGET_BYTES;
 pub struct Batches {
     full: VecDeque<Vec<u8>>,
     open: Vec<u8>,
+    /// Time of the last stamp in `open`. `None`: there is none.
+    stamped: Option<Elapsed>,
     /// Recent size of batches, reserved for the next one.
     usual: usize,
 }
@@ -25,7 +28,20 @@ impl Batches {
         append(&mut self.open);
         if self.open.len() >= BATCH_TARGET_BYTES {
             self.full.push_back(std::mem::take(&mut self.open));
+            self.stamped = None;
         }
+    }
+
+    /// Adds frames as [`Self::add`], with the frame that `stamp` writes in front, unless the last
+    /// stamp in their batch has this time.
+    pub fn add_stamped(&mut self, time: Elapsed, stamp: impl FnOnce(&mut Vec<u8>), append: impl FnOnce(&mut Vec<u8>)) {
+        let is_new = self.stamped.replace(time) != Some(time);
+        self.add(|out| {
+            if is_new {
+                stamp(out);
+            }
+            append(out);
+        });
     }
 
     /// Returns the number of waiting bytes.
@@ -40,7 +56,10 @@ impl Batches {
 
     /// Takes the oldest batch; empty if nothing waits.
     pub fn take(&mut self) -> Vec<u8> {
-        let batch = self.full.pop_front().unwrap_or_else(|| std::mem::take(&mut self.open));
+        let batch = self.full.pop_front().unwrap_or_else(|| {
+            self.stamped = None;
+            std::mem::take(&mut self.open)
+        });
         self.usual = batch.len().max(self.usual - self.usual / 8);
         batch
     }
@@ -48,6 +67,8 @@ impl Batches {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::limits::{MAX_BATCH_BYTES, MAX_FRAME_BYTES};
 
@@ -67,6 +88,25 @@ mod tests {
         assert!(seen.is_sorted());
         assert_eq!(seen.len(), 98 * 10_000 + 2 * MAX_FRAME_BYTES);
         assert!(batches.take().is_empty());
+    }
+
+    #[test]
+    fn each_batch_has_a_stamp_of_each_time_in_it() {
+        let start = Instant::now();
+        let mut batches = Batches::default();
+        let add = |batches: &mut Batches, ms: u64, bytes: usize| {
+            let time = Elapsed::between(start, start + Duration::from_millis(ms));
+            batches.add_stamped(time, |out| out.push(1), |out| out.resize(out.len() + bytes, 0));
+        };
+        for (ms, bytes) in [(0, 2), (9, 2), (10, 1), (10, BATCH_TARGET_BYTES), (10, 1)] {
+            add(&mut batches, ms, bytes);
+        }
+        let full = batches.take();
+        assert_eq!((&full[..7], full.len()), (&[1, 0, 0, 0, 0, 1, 0][..], 7 + BATCH_TARGET_BYTES));
+        add(&mut batches, 10, 1);
+        assert_eq!(batches.take(), [1, 0, 0]);
+        add(&mut batches, 10, 1);
+        assert_eq!(batches.take(), [1, 0]);
     }
 
     #[test]

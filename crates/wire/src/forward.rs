@@ -1,11 +1,15 @@
-//! Batches between nodes, in a [`lane`](crate::lane): the number of the batch, then [`Item`]s. The
-//! node's core writes and executes them.
+//! Batches between nodes, in a [`lane`](crate::lane): the number and the time of the batch, then
+//! [`Item`]s. The node's core writes and executes them. TTLs count from the time of their batch.
+
+use std::time::Duration;
 
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
 use crate::seats::{RoomChange, SeatState};
-use crate::{BatchNumber, Credential, MessageNumber, Origin, RateDebts, RemainingTtl, RoomRequestId, Seq, SessionId};
+use crate::{
+    BatchNumber, Credential, Elapsed, MessageNumber, Origin, RateDebts, RemainingTtl, RoomRequestId, Seq, SessionId,
+};
 
 /// Id of an envelope's outbound queue at the node of its sender. It means nothing to other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
@@ -257,6 +261,17 @@ pub enum Item<'a> {
     },
 }
 
+impl Item<'_> {
+    /// Subtracts the time by which its batch is late from its TTL, if it has one.
+    pub fn shorten_ttl(&mut self, late: Duration) {
+        match self {
+            Self::Envelope(envelope) | Self::Copies { envelope, .. } => envelope.ttl = envelope.ttl.less(late),
+            Self::Lingering { ttl, .. } => *ttl = ttl.less(late),
+            _ => {}
+        }
+    }
+}
+
 /// Attachment of a client to a node. Of two attachments of a client the greater one is the later,
 /// by the order of the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
@@ -299,17 +314,61 @@ pub struct Recipient<'a> {
     pub queue_id: QueueId,
 }
 
-/// Starts a batch: appends its number to `out`.
-pub fn start(out: &mut Vec<u8>, number: BatchNumber) {
-    codec::append(out, &number);
+/// Starts a batch: appends its number, and the time since its exchange began, to `out`.
+pub fn start(out: &mut Vec<u8>, number: BatchNumber, elapsed: Elapsed) {
+    codec::append(out, &(number, elapsed));
 }
 
-/// Reads the number of a batch. `bytes` then starts at the first item.
+/// Reads the number of a batch, and the time since its exchange began. `bytes` then starts at the
+/// first item.
 ///
 /// # Errors
-/// If the number is damaged.
-pub fn open(bytes: &mut &[u8]) -> Result<BatchNumber, DecodeError> {
+/// If one of them is damaged.
+pub fn open(bytes: &mut &[u8]) -> Result<(BatchNumber, Elapsed), DecodeError> {
     codec::take(bytes)
 }
 
 codec::frames!(Item);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SessionId;
+
+    #[test]
+    fn ttl_of_each_item_with_one_is_shortened() {
+        let ttl = RemainingTtl::from_duration(Duration::from_secs(3));
+        let (session, number) = (SessionId([1; 16]), MessageNumber(1));
+        let envelope = Envelope {
+            to: "bob",
+            origin: Origin { session, number },
+            prev_pending: MessageNumber::NONE,
+            ttl,
+            may_hold: true,
+            retransmitted: false,
+            queue_id: QueueId(1),
+            via: Vec::new(),
+            payload: b"{}",
+        };
+        let lingering = Item::Lingering {
+            client_id: "bob",
+            attachment: Attachment { accepted_at_us: 1, session, turn: 1 },
+            seq: Seq(1),
+            credential: None,
+            delivered: Vec::new(),
+            debts: RateDebts::default(),
+            ttl,
+        };
+        let copies = Item::Copies { envelope: envelope.clone(), others: Vec::new() };
+        for mut item in [Item::Envelope(envelope), copies, lingering] {
+            item.shorten_ttl(Duration::from_secs(1));
+            let (Item::Envelope(Envelope { ttl, .. })
+            | Item::Copies { envelope: Envelope { ttl, .. }, .. }
+            | Item::Lingering { ttl, .. }) = item
+            else {
+                panic!("{item:?}")
+            };
+            assert_eq!(ttl.as_duration(), Duration::from_secs(2));
+        }
+    }
+}

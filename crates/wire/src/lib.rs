@@ -8,6 +8,7 @@
 mod batches;
 pub mod codec;
 mod credential;
+mod elapsed;
 pub mod forward;
 pub mod grant;
 mod ids;
@@ -25,6 +26,7 @@ pub mod trunk;
 pub use batches::Batches;
 pub use codec::DecodeError;
 pub use credential::Credential;
+pub use elapsed::Elapsed;
 pub use ids::{Incarnation, SessionId};
 pub use numbers::{BatchNumber, DownSeq, ExchangeNumber, MessageNumber, RoomRequestId, Seq};
 pub use rate_debts::RateDebts;

@@ -2,7 +2,7 @@
 //! without harm.
 
 use std::fmt::Debug;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use arbitrary::{Arbitrary, Unstructured};
 use proptest::collection::vec;
@@ -11,13 +11,12 @@ use proptest::sample::Index;
 use signaling_protocol::ClientId;
 use signaling_protocol::limits::{MAX_HOLD, MAX_MESSAGE_BYTES};
 
-use crate::ExchangeNumber;
 use crate::codec::DecodeError;
 use crate::forward::{self, Item};
 use crate::lane::{self, Frame, FrameReader};
 use crate::limits::MAX_FRAME_BYTES;
 use crate::trunk::{ToEdge, ToNode};
-use crate::{BatchNumber, RemainingTtl, Seq, SessionId, resume};
+use crate::{BatchNumber, Elapsed, ExchangeNumber, RemainingTtl, Seq, SessionId, resume};
 
 /// Frames of any content. They borrow their texts and bytes, which are leaked.
 fn frame<T: Arbitrary<'static> + Debug>() -> impl Strategy<Value = T> {
@@ -61,6 +60,12 @@ fn read_as_everything(bytes: &[u8]) {
     }
 }
 
+/// The time this many steps of 10 ms after the start.
+fn time(steps: u32) -> Elapsed {
+    let start = Instant::now();
+    Elapsed::between(start, start + Duration::from_millis(u64::from(steps) * 10))
+}
+
 proptest! {
     #[test]
     fn frames_to_a_node_come_back_as_they_went_out(frames in vec(frame::<ToNode<'_>>(), 0..12)) {
@@ -78,15 +83,15 @@ proptest! {
 
     #[test]
     fn frames_of_a_lane_come_back_whatever_the_chunks(
-        batches in vec((any::<u64>(), vec(frame::<Item<'_>>(), 0..6)), 1..6),
+        batches in vec((any::<u64>(), any::<u32>(), vec(frame::<Item<'_>>(), 0..6)), 1..6),
         cuts in vec(any::<Index>(), 0..12),
     ) {
-        let frame = |(number, items): &(u64, Vec<Item<'_>>)| lane::frame(0, |out| {
-            forward::start(out, BatchNumber(*number));
+        let frame = |(number, elapsed, items): &(u64, u32, Vec<Item<'_>>)| lane::frame(0, |out| {
+            forward::start(out, BatchNumber(*number), time(*elapsed));
             items.iter().for_each(|item| item.append(out));
         });
-        let number = |(number, _): &(u64, Vec<Item<'_>>)| *number;
-        let between = |batch: &(u64, Vec<Item<'_>>)| {
+        let number = |(number, ..): &(u64, u32, Vec<Item<'_>>)| *number;
+        let between = |batch: &(u64, u32, Vec<Item<'_>>)| {
             let number = number(batch);
             [lane::acknowledgement(BatchNumber(number)), lane::exchange(ExchangeNumber(number))].concat()
         };
@@ -109,9 +114,9 @@ proptest! {
         let expected: Vec<_> = batches.iter().map(number).flat_map(|number| [(false, number), (true, number)]).collect();
         prop_assert_eq!(others, expected);
         prop_assert_eq!(read.len(), batches.len());
-        for (read, (number, items)) in read.iter().zip(&batches) {
+        for (read, (number, elapsed, items)) in read.iter().zip(&batches) {
             let mut bytes = &**read;
-            prop_assert_eq!(forward::open(&mut bytes).unwrap(), BatchNumber(*number));
+            prop_assert_eq!(forward::open(&mut bytes).unwrap(), (BatchNumber(*number), time(*elapsed)));
             assert_run_returns(bytes, items, Item::take);
         }
     }
@@ -126,7 +131,7 @@ proptest! {
         let mut runs = [const { Vec::new() }; 3];
         up.iter().for_each(|frame| frame.append(&mut runs[0]));
         down.iter().for_each(|frame| frame.append(&mut runs[1]));
-        forward::start(&mut runs[2], BatchNumber(1));
+        forward::start(&mut runs[2], BatchNumber(1), Elapsed::default());
         items.iter().for_each(|item| item.append(&mut runs[2]));
         for run in &mut runs {
             for (at, byte) in &damages {

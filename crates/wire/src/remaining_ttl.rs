@@ -20,8 +20,27 @@ impl RemainingTtl {
         Self(u16::try_from(steps).unwrap_or(u16::MAX))
     }
 
+    /// Returns the TTL less the time by which its batch is late, rounded up.
+    pub fn less(self, late: Duration) -> Self {
+        Self::from_duration(self.as_duration().saturating_sub(late))
+    }
+
     /// Returns the TTL as a duration.
     pub fn as_duration(self) -> Duration {
         Duration::from_millis(u64::from(self.0) * 10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_ttl_is_shorter_down_to_none() {
+        let ttl = RemainingTtl::from_duration(Duration::from_millis(100));
+        for (late, left) in [(0, 100), (9, 100), (10, 90), (99, 10), (100, 0), (5_000, 0)] {
+            assert_eq!(ttl.less(Duration::from_millis(late)).as_duration(), Duration::from_millis(left), "{late}");
+        }
+        assert_eq!(ttl.less(Duration::from_secs(1)), RemainingTtl::NONE);
     }
 }

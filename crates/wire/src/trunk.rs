@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec;
-use crate::{Credential, DownSeq, MessageNumber, RateDebts, RemainingTtl, Seq, SessionId};
+use crate::{Credential, DownSeq, Elapsed, MessageNumber, RateDebts, RemainingTtl, Seq, SessionId};
 
 /// Path of the trunk endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/trunk";
@@ -218,6 +218,12 @@ pub enum ToNode<'a> {
         /// The report of the edge's server as JSON, at most 64 KiB.
         report: &'a [u8],
     },
+    /// The time of the TTLs behind it, up to the next `Clock`: each is the rest at that time. A
+    /// batch with TTLs has one in front of them.
+    Clock {
+        /// Time since the edge began to open the trunk.
+        elapsed: Elapsed,
+    },
 }
 
 /// Frames from node to edge.
@@ -338,6 +344,11 @@ pub enum ToEdge<'a> {
     },
     /// Asks for `Status`, for operators. Nodes connect to no edge.
     StatusRequest,
+    /// The time of the TTLs behind it, as [`ToNode::Clock`].
+    Clock {
+        /// Time since the node accepted the trunk.
+        elapsed: Elapsed,
+    },
 }
 
 impl ToEdge<'_> {
@@ -353,7 +364,7 @@ impl ToEdge<'_> {
             | Self::SessionState { slot, .. }
             | Self::Probe { slot }
             | Self::Prove { slot } => Some(slot),
-            Self::Draining | Self::Serving | Self::Kicked { .. } | Self::StatusRequest => None,
+            Self::Clock { .. } | Self::Draining | Self::Serving | Self::Kicked { .. } | Self::StatusRequest => None,
         }
     }
 }

@@ -14,7 +14,7 @@ use signaling_wire::forward::{self, Envelope, EnvelopeOutcome, Item, QueueId};
 use signaling_wire::lane::{Frame, FrameReader};
 use signaling_wire::trunk::SUBPROTOCOL;
 use signaling_wire::{
-    BatchNumber, DecodeError, ExchangeNumber, MessageNumber, Origin, RemainingTtl, SessionId, lane, limits,
+    BatchNumber, DecodeError, Elapsed, ExchangeNumber, MessageNumber, Origin, RemainingTtl, SessionId, lane, limits,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -401,7 +401,7 @@ fn batch(number: u64) -> Vec<u8> {
         payload: payload.as_bytes(),
     };
     lane::frame(0, |out| {
-        forward::start(out, BatchNumber(number));
+        forward::start(out, BatchNumber(number), Elapsed::default());
         Item::Envelope(envelope).append(out);
     })
 }

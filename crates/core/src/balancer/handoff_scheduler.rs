@@ -137,7 +137,7 @@ mod tests {
     impl Mesh {
         fn new() -> Self {
             let (mut core, now) = (EdgeCore::new(Settings::default()), Instant::now());
-            let (a, b) = (core.link_up(), core.link_up());
+            let (a, b) = (core.link_up(now, now), core.link_up(now, now));
             let mut mesh = Self { core, placement: Placement::new(0), scheduler: HandoffScheduler::new(4), now, a, b };
             mesh.sees(&["a"]);
             mesh.placement.link_up(now, id("a"), a);

@@ -10,6 +10,7 @@ use signaling_wire::{Batches, RateDebts, RemainingTtl};
 use super::confirms::Confirms;
 use super::session::{Attachment, Session};
 use super::{ClientKey, ConnectRequest, DialectClient, EdgeCore, Effect, LinkKey, Newcomer};
+use crate::lateness::{Lateness, TrunkClock};
 
 /// Maximum step back of the clock, in microseconds, over which the order of sockets is kept.
 const MAX_CLOCK_STEP_US: u64 = 1_000_000;
@@ -18,7 +19,7 @@ const MAX_STATUS_BYTES: usize = 64 * 1024;
 
 /// Queued frames and used slots of one link: a balancer's trunk, or the path to the node of the
 /// same process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Link {
     /// Frames other than confirms.
     pub(super) out: Batches,
@@ -28,10 +29,25 @@ pub(super) struct Link {
     pub(super) client_by_slot: FxHashMap<Slot, ClientKey>,
     /// Clients with something to confirm, written when the batch is taken.
     pub(super) to_confirm: Vec<ClientKey>,
+    /// Time of the queued frames, and lateness of the arriving ones.
+    clock: TrunkClock,
+    pub(super) lateness: Lateness,
     next_slot: Slot,
 }
 
 impl Link {
+    fn new(asked: Instant, now: Instant) -> Self {
+        Self {
+            out: Batches::default(),
+            lazy: Batches::default(),
+            client_by_slot: FxHashMap::default(),
+            to_confirm: Vec::new(),
+            clock: TrunkClock::new(asked),
+            lateness: Lateness::new(now),
+            next_slot: 0,
+        }
+    }
+
     /// Returns a slot that this link never used before; `None` after 2^32 slots.
     pub(super) fn assign(&mut self, client: ClientKey) -> Option<Slot> {
         let slot = self.next_slot;
@@ -44,12 +60,27 @@ impl Link {
     pub(super) fn send(&mut self, frame: &ToNode<'_>) {
         self.out.add(|out| frame.append(out));
     }
+
+    /// Queues a frame with a TTL, and its time.
+    pub(super) fn send_timed(&mut self, now: Instant, frame: &ToNode<'_>) {
+        let elapsed = self.clock.time(now);
+        let clock = |out: &mut Vec<u8>| ToNode::Clock { elapsed }.append(out);
+        self.out.add_stamped(elapsed, clock, |out| frame.append(out));
+    }
+
+    /// Sends the time if the node cannot measure the delay otherwise.
+    pub(super) fn beat(&mut self, now: Instant) {
+        if let Some(elapsed) = self.clock.beat(now) {
+            self.send(&ToNode::Clock { elapsed });
+        }
+    }
 }
 
 impl EdgeCore {
-    /// Adds a link that is up, and queues all known kicks for its node. Returns its key.
-    pub fn link_up(&mut self) -> LinkKey {
-        let mut link = Link::default();
+    /// Adds a link that is up, and queues all known kicks for its node. Returns its key. `asked`:
+    /// the time at which this edge began to open it.
+    pub fn link_up(&mut self, asked: Instant, now: Instant) -> LinkKey {
+        let mut link = Link::new(asked, now);
         for (name, at) in self.kicks.iter() {
             link.send(&ToNode::Kicked { name: name.as_str(), at });
         }
@@ -129,7 +160,8 @@ impl EdgeCore {
         link.send(&ToNode::Attach(attach));
         for (seq, kept) in session.buffer.iter() {
             let ttl = session.hold.saturating_sub(now.saturating_duration_since(kept.seen));
-            link.send(&ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(ttl), payload: &kept.payload });
+            let ttl = RemainingTtl::from_duration(ttl);
+            link.send_timed(now, &ToNode::Up { slot, seq, ttl, payload: &kept.payload });
             self.counts.retransmissions += 1;
         }
         session.attachment =

@@ -1,14 +1,14 @@
 //! Inputs from clients and from nodes, which the edge's event loop passes in.
 
 use std::borrow::Cow;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use signaling_dialects::Input;
 use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{CloseCode, ErrorCode};
-use signaling_wire::Seq;
 use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Slot, ToEdge, ToNode, Unwritten};
+use signaling_wire::{Elapsed, Seq};
 
 use super::confirms::Confirms;
 use super::deduplicator::{DedupBounds, DuplicateCheck};
@@ -17,7 +17,8 @@ use super::phase::SessionPhase;
 use super::retransmit_buffer::RetransmitBuffer;
 use super::session::Session;
 use super::verified_token::PresentedToken;
-use super::{ClientKey, EdgeCore, Effect, LinkError, LinkKey, Reading, Refusal};
+use super::{ClientKey, EdgeCore, Effect, LinkKey, Reading, Refusal, TrunkError};
+use crate::TooLate;
 use crate::ws::encode;
 
 /// Maximum frames that are prefetched together.
@@ -163,14 +164,15 @@ impl EdgeCore {
     /// `None`: there is none. Frames of a lost link or for a free slot have no effect.
     ///
     /// # Errors
-    /// If the bytes are no frames. Frames before the fault are handled.
+    /// If the bytes are no frames, or more than 5 s late. Frames before the fault are handled. The
+    /// link must be closed.
     pub fn link_frames(
         &mut self,
         now: Instant,
         link: LinkKey,
         mut frames: &[u8],
-    ) -> Result<Option<NodeReport>, LinkError> {
-        let mut report = None;
+    ) -> Result<Option<NodeReport>, TrunkError> {
+        let (mut report, mut late) = (None, Duration::ZERO);
         let mut run = Vec::with_capacity(MAX_RUN_FRAMES);
         while !frames.is_empty() {
             run.clear();
@@ -182,12 +184,23 @@ impl EdgeCore {
                 }
             }
             self.prefetch_for(link, &run);
-            run.iter().for_each(|frame| self.link_frame(now, link, frame, &mut report));
+            for frame in &mut run {
+                match frame {
+                    ToEdge::Clock { elapsed } => late = self.measure(now, link, *elapsed)?,
+                    ToEdge::Down { ttl, .. } => *ttl = ttl.less(late),
+                    _ => {}
+                }
+                self.link_frame(now, link, frame, &mut report);
+            }
             if let Some(fault) = fault {
                 return Err(fault.into());
             }
         }
         Ok(report)
+    }
+
+    fn measure(&mut self, now: Instant, link: LinkKey, elapsed: Elapsed) -> Result<Duration, TooLate> {
+        self.links.get_mut(link).map_or(Ok(Duration::ZERO), |link| link.lateness.measure(now, elapsed))
     }
 
     fn client_at(&self, link: LinkKey, slot: Slot) -> Option<ClientKey> {
@@ -269,7 +282,11 @@ impl EdgeCore {
                 list_output(&mut self.clients_with_output, client, session);
             }
             ToEdge::Prove { .. } => self.prove(client),
-            ToEdge::Draining | ToEdge::Serving | ToEdge::Kicked { .. } | ToEdge::StatusRequest => {}
+            ToEdge::Clock { .. }
+            | ToEdge::Draining
+            | ToEdge::Serving
+            | ToEdge::Kicked { .. }
+            | ToEdge::StatusRequest => {}
         }
     }
 

@@ -145,7 +145,7 @@ mod tests {
     fn largest_states_are_evicted_when_memory_is_short() {
         let now = std::time::Instant::now();
         let mut core = EdgeCore::new(Settings { max_memory_bytes: LIMIT, ..Settings::default() });
-        let link = core.link_up();
+        let link = core.link_up(now, now);
         for number in 0..4 {
             let client = attach_client(&mut core, now, link, number);
             let session = &mut core.sessions[client];

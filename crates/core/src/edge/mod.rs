@@ -47,6 +47,7 @@ use self::attachments::Link;
 use self::confirms::Confirms;
 use self::memory::Memory;
 use self::output::Pool;
+use crate::TooLate;
 use crate::rate_class::RateClass;
 
 pub use self::deduplicator::{DedupBounds, DedupLimits, Deduplicator, DuplicateCheck};
@@ -405,7 +406,13 @@ pub enum FlushUrgency {
     Immediate,
 }
 
-/// Bytes on a link that are no trunk frames. The link must be closed.
+/// Reason why a trunk must be closed at the end that reads it.
 #[derive(Debug, thiserror::Error)]
-#[error("the node sent an invalid trunk frame: {0}")]
-pub struct LinkError(#[from] DecodeError);
+pub enum TrunkError {
+    /// The bytes are no frames.
+    #[error("invalid trunk frame: {0}")]
+    Damaged(#[from] DecodeError),
+    /// A network or a pause held the frames back.
+    #[error(transparent)]
+    TooLate(#[from] TooLate),
+}

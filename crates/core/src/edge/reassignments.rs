@@ -83,7 +83,7 @@ mod tests {
     impl Node {
         fn new() -> Self {
             let (mut core, start) = (EdgeCore::new(Settings::default()), Instant::now());
-            let link = core.link_up();
+            let link = core.link_up(start, start);
             (0..).take(CLIENTS).for_each(|number| _ = attach_client(&mut core, start, link, number));
             let reassignments = Reassignments::new(NodeId::new("a").unwrap(), 0, WINDOW);
             Self { core, reassignments, start }

@@ -248,7 +248,7 @@ impl Session {
         if let Some((link, slot)) = self.uplink()
             && let Some(link) = links.get_mut(link)
         {
-            link.send(&ToNode::Up { slot, seq, ttl, payload: text });
+            link.send_timed(now, &ToNode::Up { slot, seq, ttl, payload: text });
         }
     }
 

@@ -18,6 +18,7 @@ use super::linger::Lingering;
 use super::outbound::{Destination, Message};
 use super::rooms::change_from_wire;
 use super::{NodeCore, PeerKey};
+use crate::lateness::TooLate;
 
 /// An exchange of the lane from a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,9 @@ pub enum BatchError {
     /// ends all exchanges.
     #[error("the exchange is over")]
     Over,
+    /// A network or a pause held the batch back.
+    #[error(transparent)]
+    TooLate(#[from] TooLate),
     /// The batch is damaged. Items before the fault have been executed.
     #[error(transparent)]
     Damaged(#[from] DecodeError),
@@ -53,7 +57,7 @@ impl NodeCore {
         }
         let peer = self.peers.known(now, &sender);
         let Opening { incarnation, exchange, .. } = *opening;
-        if !self.peers.open_inbound(peer, incarnation, exchange) {
+        if !self.peers.open_inbound(now, peer, incarnation, exchange) {
             return Ok(None);
         }
         self.record_incarnation(now, peer, incarnation);
@@ -62,9 +66,10 @@ impl NodeCore {
 
     /// Opens the exchange that a peer forms in the response to this node's own one, as
     /// [`Self::accept_lane`] does. `None`: the peer is unknown, or had this or a later exchange.
-    pub fn accept_return(&mut self, peer: PeerKey, exchange: ExchangeNumber) -> Option<InboundExchange> {
+    pub fn accept_return(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<InboundExchange> {
         let incarnation = self.peers.incarnation(peer)?;
-        self.peers.open_inbound(peer, incarnation, exchange).then_some(InboundExchange { peer, incarnation, exchange })
+        let is_new = self.peers.open_inbound(now, peer, incarnation, exchange);
+        is_new.then_some(InboundExchange { peer, incarnation, exchange })
     }
 
     /// Starts an exchange to a peer outside the view in the response to its exchange `at`. Returns
@@ -86,16 +91,20 @@ impl NodeCore {
     /// Executes the items of a batch, unless a batch with its number or a later one was executed.
     ///
     /// # Errors
-    /// If the exchange is over, or the batch is damaged. A damaged one is not executed again.
+    /// If the exchange is over, or the batch is late by more than 5 s, or damaged. A damaged one is
+    /// not executed again.
     pub fn batch(&mut self, now: Instant, at: InboundExchange, mut bytes: &[u8]) -> Result<(), BatchError> {
         let sender = self.peers.id(at.peer).cloned();
         let (Some(inbound), Some(sender)) = (self.peers.inbound_of(at), sender) else { return Err(BatchError::Over) };
         let length = bytes.len();
-        let number = forward::open(&mut bytes)?;
+        let (number, elapsed) = forward::open(&mut bytes)?;
+        let late = inbound.measure(now, elapsed)?;
         // A damaged batch counts as executed, or it would come again for ever.
         if inbound.receive(now, number, length) {
             while !bytes.is_empty() {
-                self.item(now, at.peer, &sender, &Item::take(&mut bytes)?);
+                let mut item = Item::take(&mut bytes)?;
+                item.shorten_ttl(late);
+                self.item(now, at.peer, &sender, &item);
             }
         }
         Ok(())

@@ -7,7 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation};
+use signaling_wire::{BatchNumber, Elapsed, ExchangeNumber, Incarnation};
+
+use crate::lateness::{Lateness, TooLate};
 
 /// Maximum delay of an acknowledgement: half of the time after which the peer's lane is stalled.
 const ACKNOWLEDGE_AFTER: Duration = Duration::from_millis(500);
@@ -26,6 +28,8 @@ pub(super) struct InboundLane {
     /// Number of the last exchange of this incarnation.
     exchange: ExchangeNumber,
     is_open: bool,
+    /// `None`: no exchange was opened yet.
+    lateness: Option<Lateness>,
     /// The last executed batch of this incarnation. 0: none.
     last: BatchNumber,
     /// Batches received since the last acknowledgement, their bytes, and the time of the first one.
@@ -41,13 +45,14 @@ impl InboundLane {
     /// Opens an exchange in place of the last one. A new incarnation of the peer starts its batch
     /// numbers again. Returns `false` and changes nothing if this or a later exchange of the same
     /// incarnation was opened.
-    pub(super) fn open(&mut self, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
+    pub(super) fn open(&mut self, now: Instant, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
         let is_known = self.incarnation == Some(incarnation);
         if is_known && exchange <= self.exchange {
             return false;
         }
         let last = if is_known { self.last } else { BatchNumber::default() };
         *self = Self { incarnation: Some(incarnation), exchange, is_open: true, last, ..Self::default() };
+        self.lateness = Some(Lateness::new(now));
         true
     }
 
@@ -64,6 +69,16 @@ impl InboundLane {
     /// Ends the exchange. The number of the last executed batch stays.
     pub(super) fn close(&mut self) {
         self.is_open = false;
+    }
+
+    /// Measures a batch with this time. Returns how late it is.
+    ///
+    /// # Errors
+    /// If it is more than 5 s late. That closes the exchange, and the next one sends the batch
+    /// again.
+    pub(super) fn measure(&mut self, now: Instant, elapsed: Elapsed) -> Result<Duration, TooLate> {
+        let lateness = self.lateness.get_or_insert_with(|| Lateness::new(now));
+        lateness.measure(now, elapsed).inspect_err(|_| self.is_open = false)
     }
 
     /// Records a batch of the open exchange, with its bytes. Returns `true` if the caller must
@@ -109,21 +124,34 @@ mod tests {
 
     fn opened(now: Instant) -> InboundLane {
         let mut lane = InboundLane::default();
-        assert!(lane.open(A, ExchangeNumber(1)));
+        assert!(lane.open(now, A, ExchangeNumber(1)));
         assert_eq!(lane.take_acknowledgement(now), Some(BatchNumber(0)), "it shows at once that the node is alive");
         lane
     }
 
     #[test]
     fn only_the_latest_exchange_of_an_incarnation_is_open() {
-        let mut lane = opened(Instant::now());
-        assert!(lane.open(A, ExchangeNumber(3)));
-        assert!(!lane.open(A, ExchangeNumber(2)));
+        let now = Instant::now();
+        let mut lane = opened(now);
+        assert!(lane.open(now, A, ExchangeNumber(3)));
+        assert!(!lane.open(now, A, ExchangeNumber(2)));
         assert!(lane.has(A, ExchangeNumber(3)) && !lane.has(A, ExchangeNumber(1)));
-        assert!(lane.open(B, ExchangeNumber(1)));
+        assert!(lane.open(now, B, ExchangeNumber(1)));
         assert!(!lane.has(A, ExchangeNumber(3)));
         lane.close();
         assert!(!lane.has(B, ExchangeNumber(1)));
+    }
+
+    #[test]
+    fn batch_over_5_s_late_closes_its_exchange() {
+        let now = Instant::now();
+        let mut lane = opened(now);
+        assert_eq!(lane.measure(now + Duration::from_secs(5), Elapsed::default()).ok(), Some(Duration::from_secs(5)));
+        assert!(lane.has(A, ExchangeNumber(1)));
+        assert!(lane.measure(now + Duration::from_millis(5_010), Elapsed::default()).is_err());
+        assert!(!lane.has(A, ExchangeNumber(1)));
+        assert!(lane.open(now + Duration::from_secs(6), A, ExchangeNumber(2)), "the next one is measured anew");
+        assert_eq!(lane.measure(now + Duration::from_secs(6), Elapsed::default()).ok(), Some(Duration::ZERO));
     }
 
     #[test]
@@ -131,10 +159,10 @@ mod tests {
         let now = Instant::now();
         let mut lane = opened(now);
         assert!(lane.receive(now, BatchNumber(5), 9));
-        assert!(lane.open(A, ExchangeNumber(2)));
+        assert!(lane.open(now, A, ExchangeNumber(2)));
         assert!(!lane.receive(now, BatchNumber(5), 9));
         assert!(lane.receive(now, BatchNumber(6), 9));
-        assert!(lane.open(B, ExchangeNumber(1)));
+        assert!(lane.open(now, B, ExchangeNumber(1)));
         assert!(lane.receive(now, BatchNumber(1), 9), "a restarted node counts from 1");
     }
 

@@ -1,9 +1,8 @@
 //! Trunks that open and fail, and frames of edges, as the shell passes them in.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::edge::KickName;
-use signaling_wire::DecodeError;
+use crate::edge::{KickName, TrunkError};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{DetachReason, ToEdge, ToNode};
 
@@ -11,19 +10,19 @@ use super::{NodeCore, TrunkKey};
 
 impl NodeCore {
     /// Adds the trunk of an edge in another process. The edge first receives `Draining` if this
-    /// node drains, and all kicks.
-    pub fn trunk_up(&mut self) -> TrunkKey {
-        self.add_trunk(false)
+    /// node drains, and all kicks. `now`: the time at which the trunk is accepted.
+    pub fn trunk_up(&mut self, now: Instant) -> TrunkKey {
+        self.add_trunk(now, false)
     }
 
     /// Adds the trunk of this process's own edge, as [`Self::trunk_up`]. It is not removed by
     /// [`Self::close_trunks`] or after a process pause.
-    pub fn local_trunk_up(&mut self) -> TrunkKey {
-        self.add_trunk(true)
+    pub fn local_trunk_up(&mut self, now: Instant) -> TrunkKey {
+        self.add_trunk(now, true)
     }
 
-    pub(super) fn add_trunk(&mut self, is_local: bool) -> TrunkKey {
-        let trunk = self.trunks.add(is_local);
+    pub(super) fn add_trunk(&mut self, now: Instant, is_local: bool) -> TrunkKey {
+        let trunk = self.trunks.add(now, is_local);
         if self.is_draining() {
             self.trunks.send(trunk, &ToEdge::Draining);
         }
@@ -56,16 +55,18 @@ impl NodeCore {
     /// session has no effect, unless it attaches one or ends the wait of the slot's newcomer.
     ///
     /// # Errors
-    /// If the bytes are no frames, or hold a damaged grant. Frames before the fault have been
-    /// handled.
-    pub fn trunk_frames(&mut self, now: Instant, trunk: TrunkKey, mut frames: &[u8]) -> Result<(), DecodeError> {
+    /// If the bytes are no frames, hold a damaged grant, or are more than 5 s late. Frames before
+    /// the fault have been handled. The trunk must be closed.
+    pub fn trunk_frames(&mut self, now: Instant, trunk: TrunkKey, mut frames: &[u8]) -> Result<(), TrunkError> {
+        let mut late = Duration::ZERO;
         while !frames.is_empty() {
             match ToNode::take(&mut frames)? {
                 ToNode::Attach(attach) => self.attach(now, trunk, &attach, attach.grant.map(Grant::read).transpose()?),
+                ToNode::Clock { elapsed } => late = self.trunks.measure(now, trunk, elapsed)?,
                 ToNode::Grant { slot, grant } => self.granted((trunk, slot), Grant::read(grant)?),
                 ToNode::Up { slot, seq, ttl, payload } => {
                     if let Some(session) = self.trunks.uplink((trunk, slot)) {
-                        self.up(now, session, seq, ttl, payload);
+                        self.up(now, session, seq, ttl.less(late), payload);
                     }
                 }
                 ToNode::Confirm { slot, up_to, exceptions } => self.confirm(now, (trunk, slot), up_to, &exceptions),

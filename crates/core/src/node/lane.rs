@@ -13,9 +13,10 @@ use rustc_hash::FxHashSet;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::forward::{self, Envelope, EnvelopeOutcome, Item, QueueId, Recipient};
-use signaling_wire::{BatchNumber, Batches, ExchangeNumber, MessageNumber, Origin, lane, limits};
+use signaling_wire::{BatchNumber, Batches, Elapsed, ExchangeNumber, MessageNumber, Origin, lane, limits};
 
 use super::outbound::Message;
+use crate::lateness::BEAT_INTERVAL;
 
 /// Bytes of queued envelopes at which a lane takes no further one, which then depends on
 /// retransmissions. Notes have the same limit of their own.
@@ -113,10 +114,10 @@ impl SentBatch {
         self.envelopes.is_empty() && self.outcomes.is_empty() && self.notes.is_empty()
     }
 
-    /// Returns the frame of the batch with the present TTLs.
-    fn frame(&self, now: Instant) -> Vec<u8> {
+    /// Returns the frame of the batch with the present TTLs, for an exchange with this start.
+    fn frame(&self, start: Instant, now: Instant) -> Vec<u8> {
         lane::frame(self.bytes, |out| {
-            forward::start(out, self.number);
+            forward::start(out, self.number, Elapsed::between(start, now));
             let same = self.envelopes.chunk_by(QueuedEnvelope::is_copied_by);
             same.for_each(|same| QueuedEnvelope::append(same, now, out));
             self.outcomes.iter().for_each(|outcome| outcome.append(out));
@@ -142,6 +143,12 @@ pub(super) struct Lane {
     exchange: Exchange,
     /// Number of the last exchange.
     last_exchange: ExchangeNumber,
+    /// Start of the last exchange. The peer has its opening later.
+    start: Instant,
+    /// Time of the last frame.
+    sent_at: Instant,
+    /// `true` if a batch without items is due, so that the peer can measure the delay.
+    is_beat_due: bool,
     envelopes: VecDeque<QueuedEnvelope>,
     bytes: usize,
     /// Outcomes and notes wait up to the flush delay.
@@ -160,6 +167,9 @@ impl Lane {
         Self {
             exchange: Exchange::None { since: now },
             last_exchange: ExchangeNumber::default(),
+            start: now,
+            sent_at: now,
+            is_beat_due: false,
             envelopes: VecDeque::new(),
             bytes: 0,
             outcomes: VecDeque::new(),
@@ -176,7 +186,7 @@ impl Lane {
     pub(super) fn open(&mut self, now: Instant, exchanges: &mut ExchangeNumber) -> ExchangeNumber {
         self.ended(now);
         *exchanges = exchanges.plus(1);
-        self.last_exchange = *exchanges;
+        (self.last_exchange, self.start) = (*exchanges, now);
         self.last_exchange
     }
 
@@ -222,6 +232,13 @@ impl Lane {
             self.cut(now);
         }
         is_stuck
+    }
+
+    /// Makes a batch due after 30 s without one. Returns `true` if it did.
+    pub(super) fn beat(&mut self, now: Instant) -> bool {
+        let is_due = !self.is_beat_due && now.saturating_duration_since(self.sent_at) >= BEAT_INTERVAL;
+        self.is_beat_due |= is_due;
+        is_due
     }
 
     /// Returns `true` if the shell has to end the exchange.
@@ -344,7 +361,9 @@ impl Lane {
             Exchange::Open { .. } if self.sent < self.window.len() => FlushUrgency::Immediate,
             Exchange::Open { .. } if is_full => FlushUrgency::Idle,
             Exchange::Open { .. } if !self.envelopes.is_empty() || self.has_urgent_note => FlushUrgency::Immediate,
-            Exchange::Open { .. } if !self.outcomes.is_empty() || !self.notes.is_empty() => FlushUrgency::Delayed,
+            Exchange::Open { .. } if !self.outcomes.is_empty() || !self.notes.is_empty() || self.is_beat_due => {
+                FlushUrgency::Delayed
+            }
             Exchange::Open { .. } => FlushUrgency::Idle,
         }
     }
@@ -362,7 +381,8 @@ impl Lane {
             self.window.push_back(batch);
         }
         self.sent += 1;
-        self.window.get(self.sent - 1).map(|batch| batch.frame(now))
+        (self.sent_at, self.is_beat_due) = (now, false);
+        self.window.get(self.sent - 1).map(|batch| batch.frame(self.start, now))
     }
 
     fn next_batch(&mut self, now: Instant, number: BatchNumber) -> SentBatch {
@@ -420,7 +440,7 @@ mod tests {
 
     fn items(frame: &[u8]) -> (u64, Vec<Item<'_>>) {
         let mut batch = &frame[lane::HEAD_BYTES..];
-        let number = forward::open(&mut batch).unwrap();
+        let (number, _) = forward::open(&mut batch).unwrap();
         let mut items = Vec::new();
         while !batch.is_empty() {
             items.push(Item::take(&mut batch).unwrap());
@@ -493,6 +513,37 @@ mod tests {
         assert_eq!(take(&mut lane, start, &mut batches), [(4, 1)]);
         lane.acknowledged(start, BatchNumber(4));
         assert!(lane.is_idle());
+    }
+
+    #[test]
+    fn batch_sent_again_has_the_time_of_its_exchange() {
+        let (start, mut batches) = (Instant::now(), BatchNumber(0));
+        let second = Duration::from_secs(1);
+        let time = |frame: &[u8]| forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap().1.as_duration();
+        let mut lane = open_lane(start);
+        assert!(lane.push(envelope(1, start + 9 * second)));
+        let frame = lane.take_frame(start + 2 * second, &mut batches).unwrap();
+        assert_eq!((time(&frame), ttls(&frame)), (2 * second, vec![7 * second]));
+        lane.open(start + 4 * second, &mut ExchangeNumber(1));
+        lane.opened(start + 5 * second);
+        let again = lane.take_frame(start + 6 * second, &mut batches).unwrap();
+        assert_eq!((time(&again), ttls(&again)), (2 * second, vec![3 * second]));
+    }
+
+    #[test]
+    fn idle_lane_sends_an_empty_batch_every_30_s() {
+        let (start, mut batches) = (Instant::now(), BatchNumber(0));
+        let mut lane = open_lane(start);
+        assert!(!lane.beat(start + BEAT_INTERVAL - Duration::from_millis(1)));
+        assert!(lane.beat(start + BEAT_INTERVAL));
+        assert!(!lane.beat(start + BEAT_INTERVAL), "it is due already");
+        assert_eq!(lane.wants(), FlushUrgency::Delayed);
+        assert_eq!(take(&mut lane, start + BEAT_INTERVAL, &mut batches), [(1, 0)]);
+        assert_eq!((lane.wants(), lane.is_idle()), (FlushUrgency::Idle, true));
+        assert!(lane.push(envelope(1, start)));
+        take(&mut lane, start + BEAT_INTERVAL * 3 / 2, &mut batches);
+        assert!(!lane.beat(start + 2 * BEAT_INTERVAL));
+        assert!(lane.beat(start + BEAT_INTERVAL * 5 / 2));
     }
 
     #[test]

@@ -271,13 +271,13 @@ impl Peers {
         peer.trust.answered(now)
     }
 
-    /// Cuts stuck lanes. In the view, suspects silent peers and ends probations. Returns `true` if
-    /// a peer became suspect or healthy.
+    /// Cuts stuck lanes, and has idle ones send a batch. In the view, suspects silent peers and
+    /// ends probations. Returns `true` if a peer became suspect or healthy.
     pub(super) fn sweep(&mut self, now: Instant) -> bool {
         let Self { peers, view, rules, woken, .. } = self;
         let mut changed = false;
         for (key, peer) in peers.iter_mut() {
-            if peer.lane.cut_if_stuck(now) {
+            if peer.lane.cut_if_stuck(now) || peer.lane.beat(now) {
                 woken.push(key);
             }
             if view.get(peer.id.as_str()).is_none() {
@@ -421,8 +421,14 @@ impl Peers {
 
     /// Opens an exchange of the lane from a peer. Returns `false` if this or a later one is known,
     /// or the peer is unknown.
-    pub(super) fn open_inbound(&mut self, peer: PeerKey, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
-        self.peers.get_mut(peer).is_some_and(|peer| peer.inbound.open(incarnation, exchange))
+    pub(super) fn open_inbound(
+        &mut self,
+        now: Instant,
+        peer: PeerKey,
+        incarnation: Incarnation,
+        exchange: ExchangeNumber,
+    ) -> bool {
+        self.peers.get_mut(peer).is_some_and(|peer| peer.inbound.open(now, incarnation, exchange))
     }
 
     /// Opens the lane to a peer outside the view in the response to its exchange. Returns the

@@ -323,7 +323,7 @@ impl NodeCore {
             (Some(message.sent.origin), message.sent.prev_pending, message.sent.deadline.ttl(now));
         let down =
             ToEdge::Down { slot: session.slot, down_seq, origin, prev_pending, ttl, payload: &message.sent.payload };
-        trunks.send(session.trunk, &down);
+        trunks.send_timed(now, session.trunk, &down);
         session.went_down(down_seq, message);
     }
 }

@@ -22,6 +22,7 @@ impl NodeCore {
             return;
         }
         self.end_full_trunks(now);
+        self.trunks.beat(now);
         if self.peers.sweep(now) {
             self.reroute(now);
         }

@@ -2,15 +2,16 @@
 //!
 //! [`NodeCore`] queues frames here, its shell takes batches. Edges assign slots.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
-use signaling_wire::Batches;
 use signaling_wire::trunk::{Slot, ToEdge};
+use signaling_wire::{Batches, Elapsed};
 use slotmap::SlotMap;
 
 use super::{NodeCore, SessionKey, TrunkKey};
 use crate::edge::FlushUrgency;
+use crate::lateness::{Lateness, TooLate, TrunkClock};
 
 /// Maximum bytes queued for an edge, beside those of held messages. 10,000 sessions that attach in
 /// one turn may have 6 KiB of greeting and state each.
@@ -22,7 +23,7 @@ pub(super) struct Trunks {
     trunks: SlotMap<TrunkKey, Trunk>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Trunk {
     /// The edge runs in this process: its trunk cannot be lost.
     is_local: bool,
@@ -32,6 +33,9 @@ struct Trunk {
     /// Outcomes and replies. They wait up to the flush delay, and come last in a batch.
     lazy: Batches,
     session_by_slot: FxHashMap<Slot, SessionKey>,
+    /// Time of the queued frames, and lateness of the arriving ones.
+    clock: TrunkClock,
+    lateness: Lateness,
     /// Number of uplink frames received.
     ups: u64,
     /// Sessions with outcomes that are not written yet.
@@ -50,8 +54,22 @@ enum Status {
 
 impl Trunks {
     /// Adds a trunk. `is_local`: its edge runs in this process.
-    pub(super) fn add(&mut self, is_local: bool) -> TrunkKey {
-        self.trunks.insert(Trunk { is_local, ..Trunk::default() })
+    pub(super) fn add(&mut self, now: Instant, is_local: bool) -> TrunkKey {
+        let (out, lazy, clock, lateness) =
+            (Batches::default(), Batches::default(), TrunkClock::new(now), Lateness::new(now));
+        let (session_by_slot, with_outcomes) = (FxHashMap::default(), Vec::new());
+        self.trunks.insert(Trunk {
+            is_local,
+            edge: None,
+            out,
+            lazy,
+            session_by_slot,
+            clock,
+            lateness,
+            ups: 0,
+            with_outcomes,
+            status: Status::default(),
+        })
     }
 
     /// Removes a trunk. Returns its sessions in the order of their keys. `None`: it is lost.
@@ -98,6 +116,33 @@ impl Trunks {
         if let Some(trunk) = self.trunks.get_mut(trunk) {
             trunk.out.add(|out| frame.append(out));
         }
+    }
+
+    /// Queues a frame with a TTL, and its time, unless the trunk is lost.
+    #[inline]
+    pub(super) fn send_timed(&mut self, now: Instant, trunk: TrunkKey, frame: &ToEdge<'_>) {
+        if let Some(trunk) = self.trunks.get_mut(trunk) {
+            let elapsed = trunk.clock.time(now);
+            let clock = |out: &mut Vec<u8>| ToEdge::Clock { elapsed }.append(out);
+            trunk.out.add_stamped(elapsed, clock, |out| frame.append(out));
+        }
+    }
+
+    /// Sends the time of each trunk whose edge cannot measure its delay otherwise.
+    pub(super) fn beat(&mut self, now: Instant) {
+        for trunk in self.trunks.values_mut() {
+            if let Some(elapsed) = trunk.clock.beat(now) {
+                trunk.out.add(|out| ToEdge::Clock { elapsed }.append(out));
+            }
+        }
+    }
+
+    /// Measures frames with this time that arrive now. Returns how late they are.
+    ///
+    /// # Errors
+    /// If they are more than 5 s late.
+    pub(super) fn measure(&mut self, now: Instant, trunk: TrunkKey, elapsed: Elapsed) -> Result<Duration, TooLate> {
+        self.trunks.get_mut(trunk).map_or(Ok(Duration::ZERO), |trunk| trunk.lateness.measure(now, elapsed))
     }
 
     /// Queues a frame that may wait up to the flush delay, unless the trunk is lost.
@@ -225,7 +270,7 @@ mod tests {
     fn report_of_an_edge_is_kept_only_if_it_was_requested() {
         let now = Instant::now();
         let mut node = mesh_node("n0", &["n0"]);
-        let (local, trunk) = (node.add_trunk(true), node.add_trunk(false));
+        let (local, trunk) = (node.add_trunk(now, true), node.add_trunk(now, false));
         let reports = |node: &mut NodeCore, report: &[u8]| {
             let mut bytes = Vec::new();
             ToNode::Status { report }.append(&mut bytes);
@@ -248,7 +293,7 @@ mod tests {
         for (is_local, excess, stays) in [(false, 0, true), (false, 1, false), (true, 1, true)] {
             let mut node = mesh_node("n0", &["n0"]);
             node.settings.hold_limits.bytes = 1_000;
-            let trunk = node.add_trunk(is_local);
+            let trunk = node.add_trunk(now, is_local);
             node.trunks.trunks[trunk].out.add(|out| *out = vec![0; MAX_QUEUED]);
             node.trunks.trunks[trunk].lazy.add(|out| *out = vec![0; 1_000 + excess]);
             node.sweep(now);

@@ -20,7 +20,7 @@ fn frames_before_a_fault_are_executed() {
 
 /// Attaches a client to another link, since its link is lost or its node released it.
 fn move_to_next_link(edge: &mut Edge, client: ClientKey, is_lost: bool) -> LinkKey {
-    let (old, new) = (edge.link, edge.core.link_up());
+    let (old, new) = (edge.link, edge.core.link_up(edge.now, edge.now));
     if is_lost {
         edge.core.link_down(old);
     } else {
@@ -63,7 +63,7 @@ fn backlog_does_not_keep_confirms() {
 #[test]
 fn last_messages_of_a_replaced_client_reach_a_node() {
     let (mut edge, old, client) = Edge::with_client(false);
-    let new = edge.core.link_up();
+    let new = edge.core.link_up(edge.now, edge.now);
     edge.say(client, r#"{"type":"signal"}"#);
     edge.core.link_down(old);
     assert_eq!(edge.core.next_effect(), Some(Effect::AssignNode(client)));
@@ -82,7 +82,7 @@ fn last_messages_of_a_replaced_client_reach_a_node() {
 #[test]
 fn newcomer_moved_before_admission_attaches_as_newcomer() {
     let mut edge = Edge::with(|_| {});
-    let (old, new, client) = (edge.link, edge.core.link_up(), edge.connect(false, None, None));
+    let (old, new, client) = (edge.link, edge.core.link_up(edge.now, edge.now), edge.connect(false, None, None));
     edge.core.attach(edge.now, client, old);
     edge.core.release(client, "b");
     edge.hear(old, &[ToEdge::Released { slot: 0, state: &[] }]);

@@ -160,7 +160,7 @@ fn open_socket_that_attaches_again_reports_no_debts() {
     let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
     let client = edge.open(false);
     (0..8).for_each(|id| _ = edge.say(client, &signal(id)));
-    let (old, new) = (edge.link, edge.core.link_up());
+    let (old, new) = (edge.link, edge.core.link_up(edge.now, edge.now));
     edge.core.link_down(old);
     edge.core.attach(edge.now, client, new);
     let batch = edge.core.take_batch(new);

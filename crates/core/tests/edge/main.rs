@@ -3,6 +3,7 @@
 
 mod custody;
 mod dialects;
+mod lateness;
 mod limits;
 mod nodes;
 mod proofs;

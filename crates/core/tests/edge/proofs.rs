@@ -136,7 +136,7 @@ fn client_that_has_answered_attaches_elsewhere_as_live() {
     answer(&mut edge, client);
     edge.hear(edge.link, &[ToEdge::Released { slot: 0, state: &[] }]);
     assert_eq!(edge.core.next_effect(), Some(Effect::AssignNode(client)));
-    let next = edge.core.link_up();
+    let next = edge.core.link_up(edge.now, edge.now);
     edge.core.attach(edge.now, client, next);
     assert_eq!(edge.said(next), ["attach 0 live"]);
     edge.hear(next, &[attached(0, WELCOME)]);

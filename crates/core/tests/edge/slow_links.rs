@@ -136,7 +136,7 @@ fn messages_past_a_full_output_wait_at_their_nodes() {
         // Each node fills its window.
         (0..=WINDOW_BYTES / MESSAGE_BYTES).for_each(|_| flood.sends());
         flood.confirms();
-        let (old, new) = (flood.link, flood.edge.core.link_up());
+        let (old, new) = (flood.link, flood.edge.core.link_up(flood.edge.now, flood.edge.now));
         flood.edge.core.link_down(old);
         flood.comes_to(new);
     }

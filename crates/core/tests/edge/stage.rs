@@ -22,9 +22,9 @@ impl Edge {
     pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::default();
         change(&mut settings);
-        let mut core = EdgeCore::new(settings);
-        let link = core.link_up();
-        Self { core, now: Instant::now(), link, clients: 0 }
+        let (mut core, now) = (EdgeCore::new(settings), Instant::now());
+        let link = core.link_up(now, now);
+        Self { core, now, link, clients: 0 }
     }
 
     /// Creates an edge with a client in slot 0 of the returned link.
@@ -122,6 +122,7 @@ impl Edge {
         let mut said = Vec::new();
         while !rest.is_empty() {
             said.push(match ToNode::take(&mut rest).unwrap() {
+                ToNode::Clock { .. } => continue,
                 ToNode::Attach(Attach { slot, live: false, grant: Some(grant), .. }) => {
                     format!("attach {slot} {}", grant.escape_ascii())
                 }

@@ -131,7 +131,7 @@ fn message_of_an_ended_session_waits_for_its_credential() {
     for (credential, downs, outcomes) in [(OWN, vec![1], vec![]), (OTHER, vec![], UNAVAILABLE.to_vec())] {
         // The second message waits for the confirm of the first.
         let mut node = Node::with_rules("a", Rules { max_unconfirmed: 1, ..Rules::default() });
-        let trunk = node.core.trunk_up();
+        let trunk = node.core.trunk_up(node.now);
         node.attach(trunk, 0, "bob", 0);
         attach(&mut node, trunk, newcomer(1, "anna", 1), OWN);
         (1..=2).for_each(|seq| node.up(trunk, 0, seq, "anna", 0));
@@ -160,7 +160,7 @@ fn message_of_a_replaced_session_stays_with_its_credential() {
 fn credential_moves_with_a_lingering_session_to_its_owner() {
     let (mut node, mut owner) = (Node::new("a"), Node::new("b"));
     [&mut node, &mut owner].into_iter().for_each(|node| node.set_view(&["a", "b"]));
-    let (trunk, other) = (node.core.trunk_up(), owner.core.trunk_up());
+    let (trunk, other) = (node.core.trunk_up(node.now), owner.core.trunk_up(owner.now));
     let anna = client_of("b", &["a", "b"]);
     let former = newcomer(0, &anna, 1);
     attach(&mut node, trunk, former, OWN);

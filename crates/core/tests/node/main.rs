@@ -11,6 +11,7 @@ mod dialect_rooms;
 mod ends_with_socket;
 mod grants;
 mod handoff;
+mod lateness;
 mod mesh_rooms;
 mod node;
 mod operators;

@@ -30,7 +30,7 @@ impl Node {
     /// Creates node "a" with a trunk.
     pub(crate) fn with_trunk() -> (Self, TrunkKey) {
         let mut node = Self::new("a");
-        let trunk = node.core.trunk_up();
+        let trunk = node.core.trunk_up(node.now);
         (node, trunk)
     }
 
@@ -150,7 +150,7 @@ impl Node {
         let (peer, (exchange, inbound)) = (self.peer(), self.opens_lane_to(other));
         let mut last = BatchNumber::default();
         while let Some(frame) = self.core.take_lane_frame(self.now, peer, exchange) {
-            last = forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap();
+            last = forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap().0;
             other.core.batch(other.now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
         }
         self.core.lane_acknowledged(self.now, peer, exchange, last);
@@ -160,7 +160,7 @@ impl Node {
     /// `peer`, and handles the acknowledgement.
     pub(crate) fn returns_to(&mut self, other: &mut Self, at: InboundExchange, peer: PeerKey) {
         let exchange = self.core.open_return(self.now, at).unwrap();
-        let inbound = other.core.accept_return(peer, exchange).unwrap();
+        let inbound = other.core.accept_return(other.now, peer, exchange).unwrap();
         while let Some(frame) = self.core.take_lane_frame(self.now, at.peer, exchange) {
             other.core.batch(other.now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
         }
@@ -239,7 +239,7 @@ pub(crate) fn view<'a>(nodes: impl Iterator<Item = (&'a str, bool)>) -> Arc<View
 
 /// Returns the number of a batch, and the recipients of its envelopes.
 pub(crate) fn read(mut batch: &[u8]) -> (u64, Vec<String>) {
-    let number = forward::open(&mut batch).unwrap();
+    let (number, _) = forward::open(&mut batch).unwrap();
     let mut recipients = Vec::new();
     while !batch.is_empty() {
         if let Item::Envelope(envelope) = Item::take(&mut batch).unwrap() {

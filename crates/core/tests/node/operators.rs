@@ -55,7 +55,7 @@ fn reports_tell_suspects_and_draining_nodes_from_owners() {
 #[test]
 fn kicked_client_is_sent_to_all_edges_and_cannot_resume() {
     let (mut node, trunk) = Node::among(&["a"]);
-    let trunks = [trunk, node.core.trunk_up()];
+    let trunks = [trunk, node.core.trunk_up(node.now)];
     node.attach(trunks[0], 0, "anna", 0);
     let anna = KickName::new("anna");
     for trunk in trunks {
@@ -91,7 +91,7 @@ fn kick_by_a_name_of_a_dialect_is_one_of_its_subject_too() {
     assert_eq!(node.take_output(trunk).kicked, [kicked("~yw:a"), kicked("auth0|7")]);
     assert!(node.core.kick(&KickName::new("auth0|7"), 1_001).was_here);
     node.send_frame(trunk, &ToNode::Kicked { name: "\u{e4}lice \n", at: 1_002 });
-    let later = node.core.trunk_up();
+    let later = node.core.trunk_up(node.now);
     let names: Vec<String> = node.take_output(later).kicked.into_iter().map(|(name, ..)| name).collect();
     assert_eq!(names, ["~yw:a", "auth0|7", "\u{e4}lice \n"]);
 }
@@ -100,7 +100,7 @@ fn kick_by_a_name_of_a_dialect_is_one_of_its_subject_too() {
 fn restored_kick_counts_before_its_time() {
     let (mut node, _) = Node::among(&["a"]);
     node.core.restore_kick(&KickName::new("anna"), u64::MAX);
-    let later = node.core.trunk_up();
+    let later = node.core.trunk_up(node.now);
     assert_eq!(node.take_output(later).kicked, [("anna".to_owned(), u64::MAX, false)]);
 }
 
@@ -110,14 +110,14 @@ fn new_edge_receives_earlier_kicks() {
     node.core.kick(&KickName::new("anna"), 1_000);
     assert_eq!(node.take_output(first).kicked, [("anna".to_owned(), 1_000, true)]);
 
-    let later = node.core.trunk_up();
+    let later = node.core.trunk_up(node.now);
     assert_eq!(node.take_output(later).kicked, [("anna".to_owned(), 1_000, false)]);
 }
 
 #[test]
 fn kicks_of_an_edge_are_forwarded_once() {
     let (mut node, knows) = Node::among(&["a"]);
-    let others = node.core.trunk_up();
+    let others = node.core.trunk_up(node.now);
     // The last time is years ahead of this node's clock.
     for (at, told) in [(1_000, true), (1_000, false), (999, false), (1_001, true), (u64::MAX / 2, false)] {
         node.send_frame(knows, &ToNode::Kicked { name: "anna", at });

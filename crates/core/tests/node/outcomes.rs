@@ -57,7 +57,7 @@ fn message_without_hold_is_delivered_or_answered_at_once() {
 #[test]
 fn possibly_written_message_without_hold_is_not_unavailable() {
     let mut node = Node::new("a");
-    let (senders, recipients) = (node.core.trunk_up(), node.core.trunk_up());
+    let (senders, recipients) = (node.core.trunk_up(node.now), node.core.trunk_up(node.now));
     node.attach(senders, 0, "alice", 0);
     node.attach(recipients, 0, "bob", 0);
     let text = r#"{"type":"signal","to":"bob","data":1,"id":1,"ttl_ms":0}"#;

@@ -62,7 +62,7 @@ fn rare_sweeps_detect_a_silent_peer() {
 #[test]
 fn short_pause_leaves_a_contended_id_to_its_holder() {
     let (mut node, trunk) = Node::with_client("anna");
-    let other = node.core.trunk_up();
+    let other = node.core.trunk_up(node.now);
     node.pass(SECOND);
     node.send_frame(other, &ToNode::Attach(newcomer(0, "anna", 2)));
     node.pass(SECOND / 2);

@@ -65,10 +65,10 @@ fn message_is_rerouted_when_its_location_expires() {
     let (mut node, mut other) = (Node::with_rules("a", rules), Node::new("b"));
     [&mut node, &mut other].into_iter().for_each(|node| node.set_view(&["a", "b"]));
     let here = client_of("a", &["a", "b"]);
-    let trunk = other.core.trunk_up();
+    let trunk = other.core.trunk_up(other.now);
     other.attach(trunk, 0, &here, 0);
     other.sends_to(&mut node);
-    let trunk = node.core.trunk_up();
+    let trunk = node.core.trunk_up(node.now);
     node.attach(trunk, 0, "anna", 0);
     node.up(trunk, 0, 1, &here, 0);
     let batches = node.take_batches();
@@ -89,7 +89,7 @@ fn forgets(mut batch: &[u8], client: &str) -> bool {
 fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
     let ((mut sender, senders), mut holder) = (Node::among(&["a", "b"]), Node::new("b"));
     holder.set_view(&["b"]);
-    let recipients = holder.core.trunk_up();
+    let recipients = holder.core.trunk_up(holder.now);
     sender.attach(senders, 0, "alice", 0);
     let bob = client_of("b", &["a", "b"]);
     holder.attach(recipients, 0, &bob, 0);
@@ -131,7 +131,7 @@ fn batch_of_an_earlier_exchange_is_not_executed() {
 fn batch_of_a_peer_that_left_and_returned_runs_once() {
     let ((mut sender, senders), mut holder) = (Node::among(&["a", "b"]), Node::new("b"));
     holder.set_view(&["a", "b"]);
-    let recipients = holder.core.trunk_up();
+    let recipients = holder.core.trunk_up(holder.now);
     sender.attach(senders, 0, "alice", 0);
     let bob = client_of("b", &["a", "b"]);
     holder.attach(recipients, 0, &bob, 0);
@@ -206,7 +206,7 @@ fn every_owner_gets_the_location_after_a_full_lane() {
         let mut last = BatchNumber::default();
         while let Some(frame) = node.core.take_lane_frame(node.now, peer, exchange) {
             let mut rest = &frame[HEAD_BYTES..];
-            last = forward::open(&mut rest).unwrap();
+            last = forward::open(&mut rest).unwrap().0;
             while !rest.is_empty() {
                 if let Item::Located { client_id, here: true, .. } = Item::take(&mut rest).unwrap() {
                     told.insert(client_id.to_owned());

@@ -79,7 +79,7 @@ fn newcomer_has_to_prove_nothing_when_the_old_socket_is_gone() {
 #[test]
 fn newcomer_waits_on_when_the_edge_of_the_holder_is_lost() {
     let (mut node, lost) = Node::with_trunk();
-    let trunk = node.core.trunk_up();
+    let trunk = node.core.trunk_up(node.now);
     attach(&mut node, lost, 0, false);
     attach(&mut node, trunk, 1, false);
     node.core.trunk_down(node.now, lost);
@@ -112,7 +112,7 @@ fn session_of_another_node_is_requested_once_its_client_answers() {
     let (mut node, mut other) = (Node::new("a"), Node::new("b"));
     [&mut node, &mut other].into_iter().for_each(|node| node.set_view(&["a", "b"]));
     let anna = client_of("a", &["a", "b"]);
-    let (trunk, edge) = (node.core.trunk_up(), other.core.trunk_up());
+    let (trunk, edge) = (node.core.trunk_up(node.now), other.core.trunk_up(other.now));
     other.send_frame(edge, &ToNode::Attach(newcomer(0, &anna, 1)));
     let greeting: Value = serde_json::from_str(&other.take_output(edge).greeting).unwrap();
     let request = Request { resume: greeting["resume"].as_str(), ..Request::default() };

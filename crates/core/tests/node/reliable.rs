@@ -50,7 +50,7 @@ fn ack_that_a_crashed_edge_has_lost_is_repeated_after_resume() {
     node.core.trunk_down(node.now, trunk);
 
     // Another edge writes the second message first on bob's next socket.
-    let trunk = node.core.trunk_up();
+    let trunk = node.core.trunk_up(node.now);
     node.attach(trunk, 1, "bob", 0);
     node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
     node.send_frame(trunk, &ToNode::Attach(alice(2, 2)));
@@ -69,7 +69,7 @@ fn delivered_signals_are_known_after_a_lost_trunk_and_socket() {
     node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
     node.core.trunk_down(node.now, trunk);
 
-    let trunk = node.core.trunk_up();
+    let trunk = node.core.trunk_up(node.now);
     node.attach(trunk, 1, "bob", 0);
     node.send_frame(trunk, &ToNode::Attach(Attach { state: Some(b"admitted"), ..alice(0, 1) }));
     node.send_frame(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Lost, debts: RateDebts::default() });
@@ -92,7 +92,7 @@ fn ack_that_a_crashed_edge_has_lost_is_repeated_after_handoff() {
     let (mut next, trunk) = Node::with_trunk();
     next.send_frame(trunk, &ToNode::Attach(Attach { turn: 2, seq: Seq(2), state: Some(&state), ..alice(0, 1) }));
     next.core.trunk_down(next.now, trunk);
-    let trunk = next.core.trunk_up();
+    let trunk = next.core.trunk_up(next.now);
     next.send_frame(trunk, &ToNode::Attach(alice(0, 2)));
     let seq = 1 << 60;
     say(&mut next, trunk, 0, &[(seq, 1), (seq + 1, 2)]);
@@ -104,7 +104,7 @@ fn delivered_ids_survive_another_attach_of_the_closed_socket() {
     // The node has had two frames. A third one may be lost with the trunk.
     for sent in [2, 3] {
         let (mut node, trunk) = alice_is_here();
-        let trunk_of_bob = node.core.trunk_up();
+        let trunk_of_bob = node.core.trunk_up(node.now);
         node.attach(trunk_of_bob, 0, "bob", 0);
         say(&mut node, trunk, 0, &[(1, 1), (2, 2)]);
         node.send_frame(trunk_of_bob, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
@@ -112,7 +112,7 @@ fn delivered_ids_survive_another_attach_of_the_closed_socket() {
         node.core.trunk_down(node.now, trunk);
 
         // Her edge waits for the outcomes of the other frames.
-        let trunk = node.core.trunk_up();
+        let trunk = node.core.trunk_up(node.now);
         let cause = Some(DetachReason::Lost);
         let closed = Attach { turn: 2, seq: Seq(sent), state: Some(b"admitted"), cause, ..alice(1, 1) };
         node.send_frame(trunk, &ToNode::Attach(closed));

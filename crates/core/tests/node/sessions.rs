@@ -22,7 +22,8 @@ fn newcomer_that_waits_for_a_contended_id_can_be_moved() {
 #[test]
 fn newcomer_waits_on_when_its_ids_socket_attaches_again() {
     let mut node = Node::new("a");
-    let (trunk, other, new_trunk) = (node.core.trunk_up(), node.core.trunk_up(), node.core.trunk_up());
+    let (trunk, other, new_trunk) =
+        (node.core.trunk_up(node.now), node.core.trunk_up(node.now), node.core.trunk_up(node.now));
     node.attach(trunk, 0, "anna", 1);
     node.send_frame(other, &ToNode::Attach(newcomer(0, "anna", 2)));
     // The edge has lost the first trunk, which this node does not know yet.
@@ -36,7 +37,7 @@ fn newcomer_waits_on_when_its_ids_socket_attaches_again() {
 #[test]
 fn frames_that_cross_a_close_get_their_outcomes() {
     let mut node = Node::new("a");
-    let (trunk, other) = (node.core.trunk_up(), node.core.trunk_up());
+    let (trunk, other) = (node.core.trunk_up(node.now), node.core.trunk_up(node.now));
     node.attach(trunk, 0, "bob", 0);
     node.attach(trunk, 1, "anna", 0);
     let newer = Attach { state: Some(b"admitted"), ..newcomer(0, "anna", 2) };
@@ -62,7 +63,7 @@ fn ended_session_is_removed_after_its_last_outcome() {
 #[test]
 fn sessions_past_the_lingering_limit_are_refused_and_counted() {
     let mut node = Node::with_rules("a", Rules { max_lingering: 1, ..Rules::default() });
-    let trunk = node.core.trunk_up();
+    let trunk = node.core.trunk_up(node.now);
     for (slot, client) in [(0, "anna"), (1, "bob")] {
         node.attach(trunk, slot, client, 0);
         node.send_frame(trunk, &ToNode::Detach { slot, cause: DetachReason::Lost, debts: RateDebts::default() });

@@ -83,7 +83,7 @@ impl Stage {
         let node = |id: &&'static str| {
             let mut core = NodeCore::new(Settings { rooms, ..settings(id, now) });
             core.set_view(now, Arc::clone(&view));
-            let trunk = core.trunk_up();
+            let trunk = core.trunk_up(now);
             Node { id, core, trunk }
         };
         let mut stage = Self {
@@ -266,7 +266,7 @@ impl Stage {
         let (now, node) = (self.now, self.node(node));
         let Node { core, trunk, .. } = &mut self.nodes[node];
         core.trunk_down(now, *trunk);
-        *trunk = core.trunk_up();
+        *trunk = core.trunk_up(now);
         self.settle();
     }
 
@@ -488,7 +488,7 @@ impl Stage {
                 self.nodes[from].core.lane_opened(now, peer, exchange, incarnation);
                 let mut last = BatchNumber::default();
                 while let Some(frame) = self.nodes[from].core.take_lane_frame(now, peer, exchange) {
-                    last = forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap();
+                    last = forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap().0;
                     if !self.loses_batches {
                         self.nodes[to].core.batch(now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
                     }

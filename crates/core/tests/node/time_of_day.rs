@@ -20,7 +20,7 @@ fn set_clock(node: &mut Node, seconds: u64) {
 /// Connects a client and returns its `welcome`. Then its socket is lost, so its session lingers.
 fn welcome(node: &mut Node, client: &str, accepted_at_us: u8, resume: Option<&str>) -> Value {
     const SLOT: Slot = 0;
-    let trunk = node.core.trunk_up();
+    let trunk = node.core.trunk_up(node.now);
     let request = Request { resume, ..Request::default() };
     node.send_frame(trunk, &ToNode::Attach(Attach { request, ..newcomer(SLOT, client, accepted_at_us) }));
     let batch = node.core.take_trunk_batch(trunk);

@@ -300,7 +300,7 @@ mod tests {
             let stream = PolledStream::new(mio::net::TcpStream::from_std(own));
             let (mut core, mut links, poll) =
                 (EdgeCore::new(Settings::default()), Links::default(), Poll::new().unwrap());
-            let link = core.link_up();
+            let link = core.link_up(Instant::now(), Instant::now());
             links.add_trunk(poll.registry(), link, Trunk::new(stream, b"", Role::Client)).unwrap();
             (Self { core, links, events: Events::default(), link, _poll: poll }, listener.accept().unwrap().0)
         }

@@ -185,12 +185,13 @@ impl Edge {
         self.with(|state, _| call(&mut state.core))
     }
 
-    /// Adds a link over a trunk to a node. The event loop reads and writes the trunk.
+    /// Adds a link over a trunk to a node, which this edge began to open at `asked`. The event loop
+    /// reads and writes the trunk.
     ///
     /// # Errors
     /// If the system refuses to watch the socket.
-    pub fn add_trunk(&self, trunk: OutboundTrunk) -> io::Result<LinkKey> {
-        self.with(|state, _| state.add_trunk(trunk))
+    pub fn add_trunk(&self, asked: Instant, trunk: OutboundTrunk) -> io::Result<LinkKey> {
+        self.with(|state, _| state.add_trunk(asked, trunk))
     }
 
     /// Closes a trunk once its current batch is written; does not wait for that. Its sessions are

@@ -230,9 +230,10 @@ impl State {
         }
     }
 
-    /// Adds a link over a trunk. Fails if the system refuses to watch its socket.
-    pub(super) fn add_trunk(&mut self, trunk: OutboundTrunk) -> io::Result<LinkKey> {
-        let link = self.core.link_up();
+    /// Adds a link over a trunk that this edge began to open at `asked`. Fails if the system
+    /// refuses to watch its socket.
+    pub(super) fn add_trunk(&mut self, asked: Instant, trunk: OutboundTrunk) -> io::Result<LinkKey> {
+        let link = self.core.link_up(asked, Instant::now());
         self.links.add_trunk(&self.registry, link, trunk).inspect_err(|_| self.core.link_down(link))?;
         Ok(link)
     }

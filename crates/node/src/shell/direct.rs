@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info};
 
 use super::Node;
-use signaling_core::node::{NodeCore, TrunkKey};
+use signaling_core::node::TrunkKey;
 
 /// Interval of checks for clients to close.
 const REASSIGN_INTERVAL: Duration = Duration::from_millis(20);
@@ -60,11 +60,11 @@ impl DirectEdge {
     /// # Errors
     /// If the system refuses to watch sockets.
     pub fn new(node: &Node, config: &EdgeConfig) -> io::Result<Self> {
-        let mut core = EdgeCore::new(config.core.clone());
-        let link = core.link_up();
+        let (mut core, now) = (EdgeCore::new(config.core.clone()), Instant::now());
+        let link = core.link_up(now, now);
         let backend = LocalBackend { node: node.clone(), link };
         let edge = Edge::around(core, config, Box::new(backend))?;
-        let (trunk, signal) = node.trunk_up(NodeCore::local_trunk_up);
+        let (trunk, signal) = node.trunk_up(|core| core.local_trunk_up(now));
         edge.set_local_link(link, Rc::clone(&signal));
         Ok(Self { edge, node: node.clone(), link, trunk, signal })
     }

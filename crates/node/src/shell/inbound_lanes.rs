@@ -132,8 +132,8 @@ async fn read(node: Node, exchange: InboundExchange, mut body: Incoming) {
         match executed {
             Ok(()) => node.0.borrow_mut().acknowledge_promptly(exchange),
             Err(BatchError::Over) => break,
-            Err(error @ BatchError::Damaged(_)) => {
-                warn!(%error, "batch of a peer is damaged, its messages will be retransmitted");
+            Err(error @ (BatchError::Damaged(_) | BatchError::TooLate(_))) => {
+                warn!(%error, "batch of a peer is damaged or late, its messages will be retransmitted");
                 break;
             }
         }
@@ -151,7 +151,7 @@ impl Node {
         number: ExchangeNumber,
         writer: &LaneWriter,
     ) -> Option<InboundExchange> {
-        let exchange = self.with_core(|core| core.accept_return(peer, number))?;
+        let exchange = self.with_core(|core| core.accept_return(Instant::now(), peer, number))?;
         self.add_inbound_lane(InboundLane { exchange, writer: writer.clone(), reader: None });
         Some(exchange)
     }

@@ -216,9 +216,9 @@ impl Node {
         until(CLOSE_TIMEOUT, CLOSE_CHECK_INTERVAL, are_closed).await;
     }
 
-    /// Adds the trunk of a balancer.
-    fn edge_up(&self, server: EdgeServer) -> (TrunkKey, Rc<FlushSignal>) {
-        let (trunk, signal) = self.trunk_up(NodeCore::trunk_up);
+    /// Adds the trunk of a balancer that was accepted at this time.
+    fn edge_up(&self, accepted: Instant, server: EdgeServer) -> (TrunkKey, Rc<FlushSignal>) {
+        let (trunk, signal) = self.trunk_up(|core| core.trunk_up(accepted));
         let mut state = self.0.borrow_mut();
         state.core.name_edge(trunk, server.opener.server.as_str());
         state.edges.insert(trunk, server);

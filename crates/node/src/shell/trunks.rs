@@ -38,12 +38,13 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, opener: Opener, mut request:
     // Each event names the span; it is never entered, since that would cost time per frame.
     let span = info_span!("trunk", edge = %opener.server, %peer);
     let server = EdgeServer::read(opener, request.headers(), peer.ip());
+    let accepted = Instant::now();
     let upgrade = hyper::upgrade::on(&mut request);
     let node = node.clone();
     let trunk = async move {
         match upgrade.await.map(upgraded_tcp) {
             Ok(Ok((stream, early))) => {
-                let (key, signal) = node.edge_up(server);
+                let (key, signal) = node.edge_up(accepted, server);
                 info!(parent: &span, "trunk of an edge connected");
                 let on_frames = |frames: &[u8]| -> Result<(), String> {
                     node.with_core(|core| {

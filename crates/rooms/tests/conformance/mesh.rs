@@ -117,7 +117,7 @@ impl Mesh {
                 let mut last = BatchNumber::default();
                 while let Some(frame) = sender.core.take_lane_frame(now, peer, opening.exchange) {
                     let batch = &frame[lane::HEAD_BYTES..];
-                    last = forward::open(&mut &*batch).unwrap();
+                    last = forward::open(&mut &*batch).unwrap().0;
                     recipient.core.batch(now, inbound, batch).unwrap();
                     has_sent = true;
                 }

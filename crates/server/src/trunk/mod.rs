@@ -34,7 +34,8 @@ pub enum TrunkCloseReason {
     /// WebSocket protocol.
     #[error(transparent)]
     Failed(tungstenite::Error),
-    /// The other end sent an invalid batch, or one over the size limit; holds its defect.
+    /// The other end sent an invalid batch, or one that is over the size limit or more than 5 s
+    /// late; holds its defect.
     #[error("{0}")]
     ProtocolError(String),
     /// This end closed it, whether or not the other end has read the close frame.

@@ -46,6 +46,8 @@ impl World {
             }
             ("signal", _) => {
                 let named = index_in(&message["data"]["m"]);
+                // The edge may have been paused since the message waits for the socket.
+                let slow = slow || socket.opened_at == self.agenda.now();
                 self.ledger.written(named, (index, id), slow, &self.trouble);
                 if self.mutant == Some(Mutant::ReceivedTracker)
                     && let (Some(n), Some(key)) = (number("n"), socket.key)

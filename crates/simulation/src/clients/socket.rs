@@ -36,6 +36,8 @@ pub(crate) struct Socket {
     /// Key in the edge's core; `None` before the edge accepts it.
     pub(crate) key: Option<ClientKey>,
     pub(super) state: State,
+    /// Time at which the edge had the socket.
+    pub(super) opened_at: Micros,
     /// `true` once the client has left the socket, independent of the edge's state.
     pub(super) left: bool,
     /// `true` while the edge does not read the socket.
@@ -129,7 +131,8 @@ impl World {
                 }
                 ClientFrame::Request(ClientRequest::Message(message), position) => {
                     // A client that has left reads no outcomes.
-                    self.ledger.taken(message, (id, position), socket.slow || socket.left);
+                    let (is_deaf, is_kept) = (socket.slow || socket.left, socket.proves && !socket.welcomed);
+                    self.ledger.taken(message, (id, position), is_deaf, is_kept);
                     request(message, &self.sendings[message], position)
                 }
             };
@@ -152,7 +155,7 @@ impl World {
         core.socket_opened(self.agenda.instant(), key);
         let socket = &mut self.sockets[id];
         socket.proves = core.output(key).first() == Some(&(0x80 | PING));
-        socket.state = State::Open;
+        (socket.state, socket.opened_at) = (State::Open, self.agenda.now());
         self.trace.line(|| format!("socket {id} of c{} is open", socket.client));
         if socket.left {
             return;

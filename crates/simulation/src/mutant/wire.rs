@@ -6,7 +6,7 @@ use signaling_rooms::{Op, OpResult, Requester};
 use signaling_wire::codec;
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Slot, ToEdge, ToNode, Unwritten};
-use signaling_wire::{BatchNumber, MessageNumber, RemainingTtl, Seq};
+use signaling_wire::{BatchNumber, Elapsed, MessageNumber, RemainingTtl, Seq};
 
 use super::Mutant;
 
@@ -31,6 +31,7 @@ impl Mutant {
                     Self::RemainingTtl => *ttl = hold,
                     _ => {}
                 },
+                ToNode::Clock { .. } if self == Self::LateFrames => continue,
                 ToNode::Confirm { exceptions, .. } => match self {
                     Self::Written => exceptions.clear(),
                     Self::SkippedReports => exceptions.iter_mut().for_each(|(_, why)| *why = Unwritten::Skipped),
@@ -48,6 +49,7 @@ impl Mutant {
         let mut out = Vec::with_capacity(bytes.len());
         while let Ok(mut frame) = ToEdge::take(&mut bytes) {
             match (self, &mut frame) {
+                (Self::LateFrames, ToEdge::Clock { .. }) => continue,
                 (Self::RemainingTtl, ToEdge::Down { ttl, .. }) => *ttl = hold,
                 (Self::PrevPending, ToEdge::Down { prev_pending, .. }) => *prev_pending = MessageNumber::NONE,
                 _ => {}
@@ -61,8 +63,8 @@ impl Mutant {
     /// message.
     pub(crate) fn between_nodes(self, mut bytes: &[u8], hold: RemainingTtl, to_view: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
-        let Ok(number) = forward::open(&mut bytes) else { return out };
-        forward::start(&mut out, if self == Self::BatchNumbers { BatchNumber(1) } else { number });
+        let Ok((number, elapsed)) = forward::open(&mut bytes) else { return out };
+        forward::start(&mut out, if self == Self::BatchNumbers { BatchNumber(1) } else { number }, elapsed);
         let mut rewritten;
         while let Ok(mut item) = Item::take(&mut bytes) {
             if self.drops(&item) {
@@ -92,6 +94,16 @@ impl Mutant {
                 _ => {}
             }
             item.append(&mut out);
+        }
+        out
+    }
+
+    /// Returns a batch with another time, at which its receiver finds it in time.
+    pub(crate) fn in_time(mut bytes: &[u8], elapsed: Elapsed) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len());
+        if let Ok((number, _)) = forward::open(&mut bytes) {
+            forward::start(&mut out, number, elapsed);
+            out.extend_from_slice(bytes);
         }
         out
     }
@@ -141,8 +153,8 @@ impl Once {
     /// suppresses.
     pub(crate) fn without_repeats(&mut self, mutant: Mutant, (from, to): (usize, usize), mut bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
-        let Ok(number) = forward::open(&mut bytes) else { return out };
-        forward::start(&mut out, number);
+        let Ok((number, elapsed)) = forward::open(&mut bytes) else { return out };
+        forward::start(&mut out, number, elapsed);
         while let Ok(item) = Item::take(&mut bytes) {
             let key = match item {
                 Item::RoomRequest { id, .. } if mutant == Mutant::RepeatedRequests => Some((from, None, id.0)),

@@ -147,7 +147,10 @@ impl Mesh {
                 node.on_process_pause(self.now);
                 self.end_lanes(|_, to| to == server);
             }
-            None => self.edges.get_mut(server).unwrap().on_process_pause(self.now),
+            None => {
+                self.edges.get_mut(server).unwrap().on_process_pause(self.now);
+                self.trunks_stay_unread(server);
+            }
         }
     }
 

@@ -35,8 +35,8 @@ fn pair(from: &str, to: &str) -> (String, String) {
 impl Mesh {
     /// Opens a trunk of an edge.
     pub(crate) fn trunk_is_up(&mut self, edge: &str, node: &str) {
-        let link = self.edges.get_mut(edge).unwrap().link_up();
-        let trunk = self.nodes.get_mut(node).unwrap().trunk_up();
+        let link = self.edges.get_mut(edge).unwrap().link_up(self.now, self.now);
+        let trunk = self.nodes.get_mut(node).unwrap().trunk_up(self.now);
         let trunk = Trunk { link, trunk, up: VecDeque::new(), down: VecDeque::new() };
         self.trunks.insert(pair(edge, node), trunk);
         self.flow();
@@ -54,6 +54,12 @@ impl Mesh {
         let trunk = self.trunks.remove(&pair(edge, node)).unwrap();
         self.edges.get_mut(edge).unwrap().link_down(trunk.link);
         self.flow();
+    }
+
+    /// Drops the bytes in flight to an edge, which was paused.
+    pub(crate) fn trunks_stay_unread(&mut self, edge: &str) {
+        let trunks = self.trunks.iter_mut().filter(|((at, _), _)| at == edge);
+        trunks.for_each(|(_, trunk)| trunk.down.clear());
     }
 
     /// Holds back messages from `from` to `to`.
@@ -101,7 +107,7 @@ impl Mesh {
                 nodes.get_mut(&from).unwrap().lane_opened(*now, peer, number, incarnation);
                 lanes.insert(pair(&from, &to), Lane { peer, number, inbound, batches, acknowledgements });
                 if let Some(number) = nodes.get_mut(&to).unwrap().open_return(*now, inbound) {
-                    let returned = nodes.get_mut(&from).unwrap().accept_return(peer, number).unwrap();
+                    let returned = nodes.get_mut(&from).unwrap().accept_return(*now, peer, number).unwrap();
                     let (peer, batches, acknowledgements) = (inbound.peer, VecDeque::new(), VecDeque::new());
                     let lane = Lane { peer, number, inbound: returned, batches, acknowledgements };
                     lanes.insert(pair(&to, &from), lane);

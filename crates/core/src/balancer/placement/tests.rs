@@ -27,9 +27,9 @@ struct Nodes {
 
 impl Nodes {
     fn new(count: usize) -> Self {
-        let mut core = EdgeCore::new(Settings::default());
-        let links = (0..count + 3).map(|_| core.link_up()).collect();
-        let mut nodes = Self { placement: Placement::new(0), links, now: Instant::now() };
+        let (mut core, now) = (EdgeCore::new(Settings::default()), Instant::now());
+        let links = (0..count + 3).map(|_| core.link_up(now, now)).collect();
+        let mut nodes = Self { placement: Placement::new(0), links, now };
         nodes.sees(&(0..count).collect::<Vec<_>>(), &[]);
         (0..count).for_each(|n| nodes.up(n, n));
         nodes
