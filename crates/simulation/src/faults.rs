@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use signaling_core::{Member, View};
 
-use crate::agenda::{MS, Micros, SECOND};
+use crate::agenda::{MS, Micros, SECOND, micros};
 use crate::edges::node_id;
 use crate::event::{Host, Kind};
 use crate::mutant::Mutant;
@@ -299,6 +299,8 @@ impl World {
                 let now = self.agenda.now();
                 let until = now + self.rng.within(SECOND, MAX_FREEZE);
                 self.freeze_lane(one, other, until);
+                // Two of them may follow each other.
+                self.subscribers.announces_were_lost |= 2 * (until - now) > micros(self.hold);
                 self.trouble.fault(FaultKind::CutLane, false, now, until);
             }
         }

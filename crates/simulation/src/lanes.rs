@@ -434,10 +434,10 @@ impl World {
         }
     }
 
-    /// Delays all batches of the open exchange from one node to another until 1 s to 5 s from now.
-    /// A later exchange overtakes it.
+    /// Delays all batches of the open exchange from one node to another until 1 s to 8 s from now.
+    /// A later exchange overtakes it. Without one, batches that are more than 5 s late are lost.
     pub(crate) fn stall_lane(&mut self, from: usize, to: usize) {
-        let until = self.agenda.now() + self.rng.within(SECOND, 5 * SECOND);
+        let until = self.agenda.now() + self.rng.within(SECOND, 8 * SECOND);
         for exchange in self.exchanges.iter_mut().filter(|exchange| (exchange.from, exchange.to) == (from, to)) {
             let side = exchange.side(End::Sender);
             if side.open {

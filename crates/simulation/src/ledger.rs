@@ -96,6 +96,8 @@ const MANY_FOR_ONE: usize = 60;
 /// Maximum time from the end of a message's TTL to its write. It is longer by the longest opening
 /// if one was slow.
 const MAX_LATE_WRITE: Micros = 500 * MS;
+/// Maximum time that a TTL loses on its way, as servers count it in steps of 10 ms.
+const TTL_ROUNDING: Micros = 30 * MS;
 /// Maximum time from the end of the hold time to the outcome.
 const MAX_OUTCOME_DELAY: Micros = 5 * SECOND;
 
@@ -217,7 +219,10 @@ impl Ledger {
         let answer = answer.map(|(answer, _)| answer);
         let since = first_taken.unwrap_or(now).saturating_sub(RECOVERY);
         let troubled = !trouble.any.covers_nothing(since, now);
-        if earlier {
+        let taken = last_taken.unwrap_or(now);
+        // Its sender missed the `unavailable`, so it is another message on another socket.
+        let is_another = repeated && troubled && first_taken.is_some_and(|first| first + hold < taken);
+        if earlier && !is_another {
             return self.broken("doubled", format!("{name} was written twice to socket {socket}"));
         }
         if elsewhere {
@@ -228,7 +233,6 @@ impl Ledger {
                 self.broken("doubled in calm", format!("{name} came again on socket {socket}"));
             }
         }
-        let taken = last_taken.unwrap_or(now);
         let is_measured = trouble.slow_openings.covers_nothing(taken, now);
         let late = now.saturating_sub(taken + hold);
         if late > MAX_LATE_WRITE + if is_measured { 0 } else { SILENCE } && !slow {
@@ -240,6 +244,7 @@ impl Ledger {
             Some(SenderResult::Ack) if calm => {
                 self.broken("doubled after ack", format!("{name}, with no fault on"));
             }
+            _ if is_another => {}
             _ => {
                 let last = self.last_written.entry((stream, socket)).or_insert(number);
                 let before = std::mem::replace(last, (*last).max(number));
@@ -332,6 +337,7 @@ impl Ledger {
                 self.counters.add("unavailable though written", u64::from(written));
                 self.counters.add("messages given up early", u64::from(now < at + hold));
                 let over = now.min(at + hold);
+                let is_early = now + TTL_ROUNDING < at + hold;
                 let since = at.saturating_sub(RECOVERY);
                 let passable = impassable.covers_nothing(at.saturating_sub(CALM_BEFORE), over);
                 let untroubled = either.covers_nothing(since, over);
@@ -339,10 +345,10 @@ impl Ledger {
                 let free = either.with(busy).longest_gap(at, over);
                 let untaken = untroubled && (busy.covers_nothing(at, over) || free > MAX_ACK_DELAY);
                 // The sender's node remembers delivered messages, so a crashed edge is no excuse.
-                if now < at + hold && got && self.reliable[from] && trouble.lossy.covers_nothing(since, now) {
+                if is_early && got && self.reliable[from] && trouble.lossy.covers_nothing(since, now) {
                     self.broken("given up though delivered", format!("{name}, before its deadline"));
                 }
-                if now < at + hold && !crowded && away.covers_nothing(since, now) {
+                if is_early && !crowded && away.covers_nothing(since, now) {
                     let what = format!("{name}, before its deadline, to a connected recipient");
                     return self.broken("given up early", what);
                 }

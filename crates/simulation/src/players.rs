@@ -84,7 +84,7 @@ impl World {
     }
 
     /// Checks that connected players have met once, and no group is too large or lacks a waiting
-    /// player. If rooms were lost or edges have small limits, checks double meetings only.
+    /// player. If announces were lost or edges have small limits, checks double meetings only.
     pub(crate) fn check_players(&mut self) {
         let all: Vec<_> = self.players.id_by_socket.keys().copied().collect();
         for (number, one) in all.iter().enumerate() {
@@ -92,7 +92,7 @@ impl World {
                 self.ledger.broken("NewPeer on both sides", format!("sockets {one} and {other}"));
             }
         }
-        if self.subscribers.rooms_were_lost || self.has_tight_edges() {
+        if self.subscribers.announces_were_lost || self.has_tight_edges() {
             return;
         }
         let clients = self.subscribers.players();

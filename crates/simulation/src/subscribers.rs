@@ -31,9 +31,9 @@ pub(crate) struct Subscribers {
     pub(crate) count: usize,
     /// Pairs of a socket and a socket whose announce it received.
     heard: BTreeSet<(SocketId, SocketId)>,
-    /// `true` if all copies of a dialect's room were lost. Its broadcasts are then refused or
-    /// missed.
-    pub(crate) rooms_were_lost: bool,
+    /// `true` if all copies of a dialect's room were lost, or a lane kept its bytes for as long as
+    /// messages live. Announces are then refused or missed.
+    pub(crate) announces_were_lost: bool,
 }
 
 impl Subscribers {
@@ -124,11 +124,11 @@ impl World {
         }
     }
 
-    /// Checks that any two connected subscribers of a topic have met, unless rooms were lost or
+    /// Checks that any two connected subscribers of a topic have met, unless announces were lost or
     /// edges have small limits.
     pub(crate) fn check_subscribers(&mut self) {
         // Edges that remember few senders refuse messages until they expire.
-        if self.subscribers.rooms_were_lost || self.has_tight_edges() {
+        if self.subscribers.announces_were_lost || self.has_tight_edges() {
             return;
         }
         let clients = self.subscribers.subscribers();

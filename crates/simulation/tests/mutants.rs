@@ -46,8 +46,8 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let answers_lost = || Size { faults: 6, steady_clients: true, ..one_way() };
     let flaps = || Size { faults: 4, kinds: vec![FaultKind::Flap], ..all() };
     let trunks = || Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() };
-    let some_rooms = || Size { rooms_percent: 60, mesh_rooms_percent: 0, ..all() };
-    let lanes = || Size { faults: 20, messages: 1_500, kinds: vec![FaultKind::CutLane], ..some_rooms() };
+    // Some batches arrive late, and nothing else causes retransmissions.
+    let slow_lanes = || Size { faults: 2, messages: 1_500, kinds: vec![FaultKind::CutLane], ..answers_lost() };
     let late_lanes = || Size { faults: 6, hasty_percent: 60, kinds: vec![FaultKind::CutLane], ..all() };
     let late_kinds = vec![FaultKind::ShortPause, FaultKind::CutTrunk];
     let late_trunks = || Size { faults: 8, hasty_percent: 60, kinds: late_kinds, ..all() };
@@ -86,7 +86,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::NodeRetransmissions => (all(), Promise(16)),
         Mutant::ReceivedTracker => (all(), Promise(11)),
         Mutant::LaneWindow => (answers_lost(), More("edges: duplicates dropped", 300)),
-        Mutant::EarlyAcknowledgement => (lanes(), Promise(785)),
+        Mutant::EarlyAcknowledgement => (slow_lanes(), More("edges: duplicates dropped", 300)),
         Mutant::Located => (trunks(), Promise(5)),
         Mutant::Relays | Mutant::ReturnPath | Mutant::Eviction => (all(), Promise(8)),
         Mutant::Via => (all(), Promise(42)),

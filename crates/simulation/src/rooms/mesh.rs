@@ -28,7 +28,7 @@ impl World {
         });
         if signaling_protocol::ids::is_reserved(room.as_str()) {
             // The model has rooms of native clients only.
-            self.subscribers.rooms_were_lost |= result.settling;
+            self.subscribers.announces_were_lost |= result.settling;
             if result.capacity.is_some_and(|capacity| result.count >= u64::from(capacity)) {
                 self.players.group_is_full(&state);
             }
