@@ -7,8 +7,10 @@ use http::header::SEC_WEBSOCKET_PROTOCOL;
 use signaling_admin::servers::Role;
 use signaling_core::edge::KickName;
 use signaling_discovery::Source;
+use signaling_edge::shell::ClientPort;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::{Health, Listener, clock};
+use signaling_wire::limits::SUSPECT_AFTER;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
 use tokio::time;
@@ -51,10 +53,16 @@ async fn block(edge: &Edge, link: LinkKey) {
 
 #[tokio::test]
 async fn trunk_reopens_when_its_node_is_named_while_it_closes() {
-    LocalSet::new().run_until(close_and_reopen()).await;
+    for _ in 0..10 {
+        if LocalSet::new().run_until(close_and_reopen()).await {
+            return;
+        }
+    }
+    panic!("the machine is too slow: each trunk was silent before it could close");
 }
 
-async fn close_and_reopen() {
+/// Returns `false` if the machine took so long that the trunk was silent first, another end.
+async fn close_and_reopen() -> bool {
     let node = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
@@ -73,13 +81,14 @@ async fn close_and_reopen() {
         TrunkManager { edge: edge.clone(), backend: backend.clone(), proofs: common.proofs.clone(), internal_port: 1 };
     tokio::task::spawn_local(manager.follow(seen));
     let listener = Listener::bind((std::net::Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-    tokio::task::spawn_local(edge.clone().serve(listener, Router::new()));
+    tokio::task::spawn_local(edge.clone().serve(ClientPort::Own(listener), std::future::pending(), Router::new()));
     tokio::task::spawn_local(edge.clone().sweep());
     let first = accept(&node).await;
     let current_link = || backend.with(|state| state.links.keys().next());
     until("the trunk is up", || current_link().is_some()).await;
     let link = current_link().unwrap();
 
+    let start = Instant::now();
     block(&edge, link).await;
     views.send_replace(Arc::default());
     sleep(Duration::from_millis(100)).await;
@@ -87,6 +96,9 @@ async fn close_and_reopen() {
     time::advance(RETIRE_TIMEOUT).await;
     time::resume();
     until("the trunk is given up", || edge.with_core(|core| !core.has_link(link))).await;
+    if start.elapsed() > SUSPECT_AFTER / 2 {
+        return false;
+    }
     assert_eq!(current_link(), Some(link), "its last bytes are on their way");
     backend.use_link(&edge, link);
     assert!(!backend.with(|state| state.placement.uses(link)), "a link that is down is not used again");
@@ -97,4 +109,5 @@ async fn close_and_reopen() {
     drop(first);
     let _second = accept(&node).await;
     until("another trunk is in use", || backend.with(|state| state.placement.usable_count() == 1)).await;
+    true
 }
