@@ -37,12 +37,13 @@ fn with_fallbacks(routes: Router) -> Router {
 }
 
 async fn require_token(State(token): State<Option<AdminToken>>, request: Request, next: Next) -> Response {
-    let sent = bearer_token(request.headers());
-    if token.zip(sent).is_some_and(|(token, sent)| token.matches(sent)) {
-        return next.run(request).await;
-    }
+    let message = match (token, bearer_token(request.headers())) {
+        (Some(token), Some(sent)) if token.matches(sent) => return next.run(request).await,
+        (None, _) => "this server has no --admin-token-file, so it refuses all of /admin",
+        (Some(_), None) => "send the token of --admin-token-file as Authorization: Bearer",
+        (Some(_), Some(_)) => "this is not the token of --admin-token-file",
+    };
     METRICS.internal_refusals.of(InternalRefusal::AdminToken).inc();
-    let message = "send the token of --admin-token-file as Authorization: Bearer";
     refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None)
 }
 

@@ -38,7 +38,6 @@ const FIGURES = {
  * @param {object} recent
  * @param {import('./history.js').History} recent.history messages/s by `server ID`
  * @param {Map<string, {arrived: number, left: number}>} recent.moves by server id
- * @param {number} recent.length values that fill the width of a line
  */
 export function showCards(list, servers, recent) {
   const most = Math.max(1, ...servers.map(({ clients }) => clients));
@@ -57,11 +56,10 @@ export function showCards(list, servers, recent) {
  *
  * @param {Element} parent
  * @param {(number | null)[]} values oldest first
- * @param {number} length values that fill the width
  */
-export function showLine(parent, values, length) {
+export function showLine(parent, values) {
   const svg = parent.querySelector('.spark') ?? addLine(parent);
-  svg.firstElementChild.setAttribute('d', path(values, { width: WIDTH, height: HEIGHT, length }));
+  svg.firstElementChild.setAttribute('d', path(values, { width: WIDTH, height: HEIGHT }));
 }
 
 function addLine(parent) {
@@ -93,7 +91,7 @@ function makeCard({ id, role }) {
   return card;
 }
 
-function showCard(card, server, most, { history, moves, length }) {
+function showCard(card, server, most, { history, moves }) {
   const { label, tone, mark, detail } = stateOf(server);
   card.dataset.tone = tone;
   card.dataset.state = server.state;
@@ -108,7 +106,7 @@ function showCard(card, server, most, { history, moves, length }) {
     setText(values[at], isGone ? '–' : value(server));
   }
   setText(card.querySelector('.moves'), movesText(moves.get(server.id)));
-  showLine(card, history.of(`server ${server.id}`), length);
+  showLine(card, history.of(`server ${server.id}`));
 }
 
 function movesText(moves) {

@@ -13,6 +13,8 @@ export class Poll extends EventTarget {
   isLive = false;
   /** Whether the server refused the latest request by 401. Requests stop until `useToken`. */
   needsToken = false;
+  /** Whether that request had a token. */
+  hasWrongToken = false;
   /** Error message of the latest answer; empty if it is no error or there is no answer. */
   refusal = '';
   /** Time of the latest answer, or null. */
@@ -44,7 +46,7 @@ export class Poll extends EventTarget {
       const response = await this.#fetch(this.#path, { headers, cache: 'no-store', signal });
       const answer = await response.json();
       if (response.ok) this.#answered(answer);
-      else this.#refused(response.status, answer.error?.message ?? `status ${response.status}`);
+      else this.#refused(response.status, answer.error?.message ?? `status ${response.status}`, token);
     } catch {
       this.isLive = false;
       this.refusal = '';
@@ -77,10 +79,11 @@ export class Poll extends EventTarget {
     this.dispatchEvent(new CustomEvent('answer', { detail: answer }));
   }
 
-  #refused(status, message) {
+  #refused(status, message, token) {
     this.isLive = false;
     this.refusal = message;
     if (status !== 401) return;
+    this.hasWrongToken = token !== null;
     this.#storage.removeItem(TOKEN_KEY);
     this.needsToken = true;
   }

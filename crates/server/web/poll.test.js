@@ -66,6 +66,7 @@ test('requests stop until there is a token when one is required', async () => {
   await poll.request();
   await poll.request();
   assert.deepEqual([world.requests, poll.needsToken, poll.refusal], [[''], true, 'send the admin token']);
+  assert.equal(poll.hasWrongToken, false);
   poll.useToken('secret');
   [world.status, world.body] = [200, {}];
   await poll.request();
@@ -78,7 +79,7 @@ test('token is dropped when it is refused', async () => {
   poll.useToken('wrong');
   [world.status, world.body] = [401, {}];
   await poll.request();
-  assert.deepEqual([poll.needsToken, world.tokens.size], [true, 0]);
+  assert.deepEqual([poll.needsToken, poll.hasWrongToken, world.tokens.size], [true, true, 0]);
 });
 
 test('refusal is shown and the request repeated', async () => {

@@ -1,22 +1,20 @@
 /**
- * Returns the SVG path of a line. The newest value is at the right edge, and the largest value, or
- * `least` if that is more, touches the top. A missing value leaves a gap.
+ * Returns the SVG path of a line over the whole width. The largest value, or `least` if that is
+ * more, touches the top. A missing value leaves a gap.
  *
  * @param {(number | null)[]} values oldest first
- * @param {{width: number, height: number, length: number, least?: number}} box `length`: values
- *   that fill the width
+ * @param {{width: number, height: number, least?: number}} box
  */
-export function path(values, { width, height, length, least = 1 }) {
+export function path(values, { width, height, least = 1 }) {
   const top = Math.max(least, ...values.map((value) => value ?? 0));
-  const step = width / (length - 1);
-  const start = width - (values.length - 1) * step;
+  const step = width / Math.max(1, values.length - 1);
   let isDrawing = false;
   const steps = values.map((value, at) => {
     if (value === null) {
       isDrawing = false;
       return '';
     }
-    const point = `${round(start + at * step)} ${round(height - (value / top) * height)}`;
+    const point = `${round(at * step)} ${round(height - (value / top) * height)}`;
     const command = isDrawing ? 'L' : 'M';
     isDrawing = true;
     return `${command}${point}`;

@@ -18,7 +18,7 @@ export function show(snapshot, history) {
   setText(element('by'), snapshot.by);
   showSums(snapshot.mesh, history);
   showProblems(problems(snapshot));
-  const recent = { history, moves: recentMoves(snapshot), length: LENGTH };
+  const recent = { history, moves: recentMoves(snapshot) };
   const of = (role) => snapshot.servers.filter((server) => server.role === role);
   showCards(element('nodes'), of('node'), recent);
   showCards(element('balancers'), of('balancer'), recent);
@@ -27,11 +27,11 @@ export function show(snapshot, history) {
 }
 
 /** Draws whether requests succeed, or why not. @param {import('./poll.js').Poll} poll */
-export function showPoll({ isLive, needsToken, refusal, silenceMs }) {
+export function showPoll({ isLive, needsToken, hasWrongToken, refusal, silenceMs }) {
   const live = element('live');
   const isConnecting = silenceMs === null && !refusal;
   if (isLive) setText(live, '● live');
-  else if (needsToken) setText(live, '○ no token');
+  else if (needsToken) setText(live, hasWrongToken ? '✕ wrong token' : '○ no token');
   else setText(live, isConnecting ? '○ connecting' : '✕ not live');
   live.dataset.tone = isLive ? 'good' : 'bad';
   element('token').hidden = !needsToken;
@@ -77,7 +77,7 @@ function showSums(mesh, history) {
   setText(element('waiting'), `${count(mesh.waiting)} in waiting queues`);
   const lines = { clients: 'clients', messages: 'messages_per_s', p99: 'p99_us', seats: 'seats' };
   for (const [id, key] of Object.entries(lines)) {
-    showLine(element(id).parentElement, history.of(`mesh ${key}`), LENGTH);
+    showLine(element(id).parentElement, history.of(`mesh ${key}`));
   }
 }
 
