@@ -195,6 +195,10 @@ impl Backend for BalancerBackend {
                 let report = self.report(core);
                 core.send_status(link, &serde_json::to_vec(&report).unwrap_or_default());
             }
+            LinkEvent::Announced(NodeReport::DrainRequest { drained }) => {
+                // The node reads from the next status whether this server could follow.
+                drop(self.health.set_drained(drained));
+            }
             LinkEvent::Down { is_lost } => self.with(|State { placement, handoffs, links, .. }| {
                 let Some(NodeLink { node, .. }) = links.get(link) else { return };
                 placement.link_down(node, link);

@@ -87,8 +87,8 @@ pub(crate) enum Command {
     },
     /// Take a server out of service: its clients move elsewhere, its process stays
     Drain {
-        /// Node of the mesh [default: the server of --server]
-        node: Option<String>,
+        /// Name of a node or balancer, which any node reaches [default: the server of --server]
+        name: Option<String>,
         /// Wait until the server has no clients
         #[arg(long)]
         wait: bool,
@@ -98,8 +98,8 @@ pub(crate) enum Command {
     },
     /// Return a server to service
     Undrain {
-        /// Node of the mesh [default: the server of --server]
-        node: Option<String>,
+        /// Name of a node or balancer, which any node reaches [default: the server of --server]
+        name: Option<String>,
     },
     /// Print a new random secret for --mesh-secret-file or --hash-seed-file; needs no server
     Secret,

@@ -12,16 +12,16 @@ use crate::api::{Api, Failure};
 const FIRST_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Waits until a server has no clients: [`Ending::Done`], also if the view no longer has the node.
-/// Returns [`Ending::No`] at the first check after `seconds` if clients remain. `node` is a node's
-/// name, or `None` for the asked server. Fails if a request fails permanently, or the last one
-/// temporarily.
-pub(crate) async fn until_empty(api: &Api, node: Option<&str>, seconds: u64) -> Result<Ending, Failure> {
+/// Waits until a server has no clients: [`Ending::Done`], also if the mesh no longer has it.
+/// Returns [`Ending::No`] at the first check after `seconds` if clients remain. `server` is the
+/// name of a node or balancer, or `None` for the asked server. Fails if a request fails
+/// permanently, or the last one temporarily.
+pub(crate) async fn until_empty(api: &Api, server: Option<&str>, seconds: u64) -> Result<Ending, Failure> {
     let start = Instant::now();
     let (mut reported, mut pause) = (None, FIRST_CHECK_INTERVAL);
     loop {
         let is_over = start.elapsed() >= Duration::from_secs(seconds);
-        match clients_of(api, node).await {
+        match clients_of(api, server).await {
             Ok(0) => {
                 eprintln!("mesh-ctl: no clients any more after {:.1} s", start.elapsed().as_secs_f64());
                 return Ok(Ending::Done);
@@ -43,13 +43,16 @@ pub(crate) async fn until_empty(api: &Api, node: Option<&str>, seconds: u64) -> 
     }
 }
 
-async fn clients_of(api: &Api, node: Option<&str>) -> Result<usize, Failure> {
-    let Some(name) = node else {
+async fn clients_of(api: &Api, server: Option<&str>) -> Result<usize, Failure> {
+    let Some(name) = server else {
         return Ok(api.get::<Server>(&["server"]).await?.clients);
     };
     let nodes: Nodes = api.get(&["nodes"]).await?;
-    // A node that left has no clients.
-    let Some(node) = nodes.nodes.into_iter().find(|node| node.node == name) else { return Ok(0) };
+    let of_node = nodes.nodes.into_iter().find(|node| node.node == name).map(|node| node.server);
+    let of_balancer =
+        nodes.balancers.into_iter().find(|balancer| balancer.balancer == name).map(|balancer| balancer.server);
+    // A server that left has no clients.
+    let Some(server) = of_node.or(of_balancer) else { return Ok(0) };
     let silent = || Failure::Unreachable { server: name.to_owned(), why: "the asked node cannot reach it".to_owned() };
-    Ok(node.server.ok_or_else(silent)?.clients)
+    Ok(server.ok_or_else(silent)?.clients)
 }

@@ -74,11 +74,11 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
                 ending => ending,
             })
         }
-        Command::Drain { node, wait, timeout } => {
-            let answer = set_draining(&api, json, node.as_deref(), "drain").await?;
-            if wait { drain::until_empty(&api, node.as_deref(), timeout).await } else { Ok(answer) }
+        Command::Drain { name, wait, timeout } => {
+            let answer = set_draining(&api, json, name.as_deref(), "drain").await?;
+            if wait { drain::until_empty(&api, name.as_deref(), timeout).await } else { Ok(answer) }
         }
-        Command::Undrain { node } => set_draining(&api, json, node.as_deref(), "undrain").await,
+        Command::Undrain { name } => set_draining(&api, json, name.as_deref(), "undrain").await,
         Command::Completions { .. } | Command::Secret => Ok(Ending::Done),
     }
 }
@@ -119,10 +119,10 @@ fn printable(text: &str) -> String {
     text.replace(is_unsafe, "\u{fffd}")
 }
 
-async fn set_draining(api: &Api, json: bool, node: Option<&str>, what: &str) -> Result<Ending, Failure> {
-    let path = node.map_or_else(|| vec![what], |node| vec!["nodes", node, what]);
+async fn set_draining(api: &Api, json: bool, server: Option<&str>, what: &str) -> Result<Ending, Failure> {
+    let path = server.map_or_else(|| vec![what], |server| vec!["nodes", server, what]);
     let draining: Draining = api.send(Method::POST, &path, &[], None).await?;
-    print_answer(json, &draining, &[], |draining| show::draining(node, *draining))
+    print_answer(json, &draining, &[], |draining| show::draining(server, *draining))
 }
 
 impl Names {

@@ -184,10 +184,10 @@ pub(crate) fn kicked(kicked: &Kicked) -> String {
     format!("{} {what}{}\n", kicked.client_id, subject.unwrap_or_default())
 }
 
-/// `node`: name of the drained or undrained node; `None` for the asked server.
-pub(crate) fn draining(node: Option<&str>, draining: Draining) -> String {
-    let node = node.unwrap_or("the server");
-    format!("{node} is {} service\n", if draining.draining { "out of" } else { "in" })
+/// `server`: name of the drained or undrained server; `None` for the asked one.
+pub(crate) fn draining(server: Option<&str>, draining: Draining) -> String {
+    let server = server.unwrap_or("the server");
+    format!("{server} is {} service\n", if draining.draining { "out of" } else { "in" })
 }
 
 fn more(next: Option<&str>) -> String {

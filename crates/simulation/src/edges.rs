@@ -277,7 +277,7 @@ impl World {
             self.edge_refused_message(index);
         }
         match said {
-            Ok(Some(NodeReport::Draining)) => {
+            Ok(reports) if reports.contains(&NodeReport::Draining) => {
                 self.edges[index].placement.set_draining(&node_id(node), link, true);
                 self.rebalance(index);
             }

@@ -349,6 +349,12 @@ pub enum ToEdge<'a> {
         /// Time since the node accepted the trunk.
         elapsed: Elapsed,
     },
+    /// Takes the edge's server out of service for an operator, or returns it to service. Each has
+    /// no effect on a server in that state.
+    SetDrained {
+        /// `true` to take it out of service.
+        drained: bool,
+    },
 }
 
 impl ToEdge<'_> {
@@ -364,7 +370,12 @@ impl ToEdge<'_> {
             | Self::SessionState { slot, .. }
             | Self::Probe { slot }
             | Self::Prove { slot } => Some(slot),
-            Self::Clock { .. } | Self::Draining | Self::Serving | Self::Kicked { .. } | Self::StatusRequest => None,
+            Self::Clock { .. }
+            | Self::Draining
+            | Self::Serving
+            | Self::Kicked { .. }
+            | Self::StatusRequest
+            | Self::SetDrained { .. } => None,
         }
     }
 }

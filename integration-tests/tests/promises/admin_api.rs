@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::description::Description;
 use signaling_integration_tests::{
-    Peer, RoomClient, TestMesh, admin, binaries, eventually, operator, until, until_some,
+    Peer, RoomClient, TestMesh, admin, binaries, eventually, get, operator, until, until_some,
 };
 use signaling_server::MeshSecret;
 use tokio::process::Command;
@@ -212,6 +212,14 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     let (code, nodes, _) = ctl(&["nodes"]).await;
     assert!(code == 3 && nodes.lines().any(|line| line.starts_with("node-1") && line.contains("silent")), "{nodes}");
     killed.abort();
+
+    // A balancer is drained by its name through any node.
+    for (word, answer, status) in [("drain", "out of service", 503), ("undrain", "in service", 200)] {
+        let (code, said, _) = ctl(&[word, "balancer-0"]).await;
+        assert_eq!((code, said), (0, format!("balancer-0 is {answer}\n")));
+        assert_eq!(get(&mesh.balancer_internal(), "/readyz").await.status, status);
+    }
+    assert_eq!(ctl(&["drain", "balancer-9"]).await.0, 1);
 }
 
 fn name(n: usize) -> String {

@@ -35,7 +35,8 @@ async fn drained_node_hands_off_its_clients_until_undrained() {
 async fn drained_balancer_closes_its_clients_until_undrained() {
     let (mesh, balancer, peers) = balancer_with_clients().await;
 
-    admin(&balancer, "POST", "drain").await;
+    // Any node passes it on.
+    assert_eq!(admin(&mesh.node_internal(1), "POST", "nodes/balancer-0/drain").await, json!({ "draining": true }));
     assert_eq!(get(&balancer, "/readyz").await.status, 503);
     let refusal = ask(&mesh.address(), Head::connect("newcomer")).await;
     assert_eq!((refusal.status, refusal.error_code().as_str()), (503, "draining"));

@@ -160,8 +160,8 @@ impl EdgeCore {
         Reading::On
     }
 
-    /// Handles a run of frames from a node. Returns the node's last report about itself in it.
-    /// `None`: there is none. Frames of a lost link or for a free slot have no effect.
+    /// Handles a run of frames from a node. Returns the reports and requests in it, repeated ones
+    /// once. Frames of a lost link or for a free slot have no effect.
     ///
     /// # Errors
     /// If the bytes are no frames, or more than 5 s late. Frames before the fault are handled. The
@@ -171,8 +171,8 @@ impl EdgeCore {
         now: Instant,
         link: LinkKey,
         mut frames: &[u8],
-    ) -> Result<Option<NodeReport>, TrunkError> {
-        let (mut report, mut late) = (None, Duration::ZERO);
+    ) -> Result<Vec<NodeReport>, TrunkError> {
+        let (mut reports, mut late) = (Vec::new(), Duration::ZERO);
         let mut run = Vec::with_capacity(MAX_RUN_FRAMES);
         while !frames.is_empty() {
             run.clear();
@@ -190,13 +190,13 @@ impl EdgeCore {
                     ToEdge::Down { ttl, .. } => *ttl = ttl.less(late),
                     _ => {}
                 }
-                self.link_frame(now, link, frame, &mut report);
+                self.link_frame(now, link, frame, &mut reports);
             }
             if let Some(fault) = fault {
                 return Err(fault.into());
             }
         }
-        Ok(report)
+        Ok(reports)
     }
 
     fn measure(&mut self, now: Instant, link: LinkKey, elapsed: Elapsed) -> Result<Duration, TooLate> {
@@ -207,13 +207,18 @@ impl EdgeCore {
         self.links.get(link)?.client_by_slot.get(&slot).copied()
     }
 
-    fn link_frame(&mut self, now: Instant, link: LinkKey, frame: &ToEdge<'_>, report: &mut Option<NodeReport>) {
+    fn link_frame(&mut self, now: Instant, link: LinkKey, frame: &ToEdge<'_>, reports: &mut Vec<NodeReport>) {
+        let mut add = |report| {
+            if reports.last() != Some(&report) {
+                reports.push(report);
+            }
+        };
         match *frame {
-            ToEdge::Draining => *report = Some(NodeReport::Draining),
-            ToEdge::Serving => *report = Some(NodeReport::Serving),
+            ToEdge::Draining => add(NodeReport::Draining),
+            ToEdge::Serving => add(NodeReport::Serving),
+            ToEdge::StatusRequest => add(NodeReport::StatusRequest),
+            ToEdge::SetDrained { drained } => add(NodeReport::DrainRequest { drained }),
             ToEdge::Kicked { name, at, at_once } => self.on_kicked(name, at, at_once),
-            // The node asks again, while it announces a drain once.
-            ToEdge::StatusRequest => *report = report.or(Some(NodeReport::StatusRequest)),
             _ => {}
         }
         let Some(slot) = frame.slot() else { return };
@@ -286,7 +291,8 @@ impl EdgeCore {
             | ToEdge::Draining
             | ToEdge::Serving
             | ToEdge::Kicked { .. }
-            | ToEdge::StatusRequest => {}
+            | ToEdge::StatusRequest
+            | ToEdge::SetDrained { .. } => {}
         }
     }
 
@@ -464,7 +470,7 @@ impl EdgeCore {
     }
 }
 
-/// A node's report about itself, or its request about the edge.
+/// A node's report about itself, or its request to the edge's server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeReport {
     /// The node drains: its sessions must be handed off.
@@ -473,6 +479,11 @@ pub enum NodeReport {
     Serving,
     /// The node asks for a report about the edge's server ([`EdgeCore::send_status`]).
     StatusRequest,
+    /// An operator takes the edge's server out of service, or returns it.
+    DrainRequest {
+        /// `true` to take it out of service.
+        drained: bool,
+    },
 }
 
 /// Adds a client with an open socket to the clients with output, once.

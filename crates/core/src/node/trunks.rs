@@ -235,6 +235,17 @@ impl NodeCore {
         }
     }
 
+    /// Has the server of the edge with this name taken out of service for an operator, or returned.
+    /// Returns `false` if no trunk of this name is connected.
+    pub fn set_edge_drained(&mut self, name: &str, drained: bool) -> bool {
+        let mut trunks = self.trunks.trunks.values_mut();
+        let Some(trunk) = trunks.find(|trunk| !trunk.is_local && trunk.edge.as_deref() == Some(name)) else {
+            return false;
+        };
+        trunk.out.add(|out| ToEdge::SetDrained { drained }.append(out));
+        true
+    }
+
     /// Returns `true` if an edge has not answered the last request for reports.
     pub fn awaits_statuses(&self) -> bool {
         self.trunks.trunks.values().any(|trunk| trunk.status == Status::Requested)
@@ -281,6 +292,9 @@ mod tests {
         node.request_statuses();
         assert!(node.take_trunk_batch(local).is_empty(), "its own edge is no other server");
         assert_eq!(ToEdge::take(&mut &*node.take_trunk_batch(trunk)).unwrap(), ToEdge::StatusRequest);
+        node.name_edge(trunk, "b0");
+        assert!(node.set_edge_drained("b0", true) && !node.set_edge_drained("b1", true));
+        assert_eq!(ToEdge::take(&mut &*node.take_trunk_batch(trunk)).unwrap(), ToEdge::SetDrained { drained: true });
         assert!(node.awaits_statuses());
         assert_eq!(reports(&mut node, b"2"), [b"2"]);
         assert!(!node.awaits_statuses());

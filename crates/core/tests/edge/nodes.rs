@@ -6,15 +6,12 @@ use signaling_wire::trunk::ToEdge;
 use crate::stage::Edge;
 
 #[test]
-fn drain_is_reported_beside_a_request_for_the_status() {
+fn all_reports_and_requests_of_a_run_are_returned() {
+    use NodeReport::{DrainRequest, Draining, Serving, StatusRequest};
     let (mut edge, link, _) = Edge::with_client(false);
-    for (frames, report) in [
-        (&[ToEdge::StatusRequest][..], NodeReport::StatusRequest),
-        (&[ToEdge::Draining, ToEdge::StatusRequest], NodeReport::Draining),
-        (&[ToEdge::StatusRequest, ToEdge::Serving], NodeReport::Serving),
-    ] {
-        assert_eq!(edge.hear(link, frames), Some(report));
-    }
+    let frames = [ToEdge::Draining, ToEdge::StatusRequest, ToEdge::StatusRequest, ToEdge::SetDrained { drained: true }];
+    assert_eq!(edge.hear(link, &frames), [Draining, StatusRequest, DrainRequest { drained: true }]);
+    assert_eq!(edge.hear(link, &[ToEdge::Serving]), [Serving]);
 }
 
 #[test]

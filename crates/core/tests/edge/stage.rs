@@ -109,7 +109,7 @@ impl Edge {
     }
 
     /// Passes frames of a node to the edge. Returns the node's report in them.
-    pub(crate) fn hear(&mut self, link: LinkKey, frames: &[ToEdge<'_>]) -> Option<NodeReport> {
+    pub(crate) fn hear(&mut self, link: LinkKey, frames: &[ToEdge<'_>]) -> Vec<NodeReport> {
         let mut bytes = Vec::new();
         frames.iter().for_each(|frame| frame.append(&mut bytes));
         self.core.link_frames(self.now, link, &bytes).unwrap()
