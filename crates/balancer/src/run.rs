@@ -41,7 +41,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = process::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);
     let internal = Listener::bind(config.common.internal_listen).context("--internal-listen")?;
-    let public = Listener::bind(config.listen).context("--listen")?;
+    let public = config.edge.bind(config.listen).context("--listen")?;
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let (balancers, load_readiness) = config.load_readiness.clone().unzip();
     let balancers = balancers.unwrap_or_else(|| Source::Static(View::default()));
@@ -99,7 +99,9 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     if config.demo {
         pages = pages.merge(buttons::router(config.demo_control.clone()));
     }
-    tasks.spawn_local(edge.clone().serve(public, pages));
+    let ready = health.clone();
+    let ready = async move { ready.until_ready().await };
+    tasks.spawn_local(edge.clone().serve(public, ready, pages));
 
     tokio::select! {
         biased;
@@ -107,7 +109,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         () = follow_drains(&health, &edge, &config) => {}
     }
     health.set_stopping();
-    edge.drain();
+    edge.drain().await;
     info!(clients = edge.clients(), "drain started");
     drain(&edge, &config).await;
     backend.with(|state| state.is_ending = true);
@@ -128,7 +130,7 @@ async fn follow_drains(health: &Health, edge: &Edge, config: &Config) {
     loop {
         health.drained_by_operator(true).await;
         info!(clients = edge.clients(), "drain started by operator");
-        edge.drain();
+        edge.drain().await;
         tokio::select! {
             () = health.drained_by_operator(false) => {}
             () = drain(edge, config) => {

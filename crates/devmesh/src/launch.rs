@@ -26,7 +26,7 @@ pub(crate) fn redis_url(addresses: Addresses) -> String {
 /// free one.
 pub(crate) fn public_address(id: ServerId, options: &MeshOptions) -> SocketAddr {
     match id {
-        ServerId::Balancer(0) => options.listen,
+        ServerId::Balancer(number) if number == 0 || options.share_port => options.listen,
         ServerId::Balancer(_) => SocketAddr::new(options.listen.ip(), 0),
         _ => (Ipv4Addr::LOCALHOST, 0).into(),
     }
@@ -61,6 +61,9 @@ pub(crate) fn command_line(
         "--mesh-secret-file".into(),
         folder.file(SECRET_FILE).into(),
     ];
+    if options.share_port && matches!(id, ServerId::Balancer(_)) {
+        line.push("--reuse-port".into());
+    }
     if let (ServerId::Node(_), Some(url)) = (id, redis) {
         line.extend(["--room-store".into(), url.into()]);
     }
@@ -138,10 +141,11 @@ mod tests {
             assert_eq!(line.join(" ").replace(folder.root().to_str().unwrap(), "DIR"), expected);
         }
 
-        let options = MeshOptions { tokens: true, ..MeshOptions::new(dir.path(), binaries) };
+        let options = MeshOptions { tokens: true, share_port: true, ..MeshOptions::new(dir.path(), binaries) };
         let line = command_line(Balancer(0), addresses, &folder, &options, None).unwrap();
         let line: Vec<_> = line.iter().map(|argument| argument.to_str().unwrap()).collect();
         let flags = "--token-algorithm HS256 --token-audience mesh --token-issuer mesh-dev --max-per-address=0";
         assert!(line.join(" ").contains(&format!("/tokens.secret {flags}")), "{line:?}");
+        assert!(line.contains(&"--reuse-port"), "{line:?}");
     }
 }

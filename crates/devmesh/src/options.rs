@@ -34,6 +34,9 @@ pub struct MeshOptions {
     /// Client address of the first balancer; port 0 and further balancers take any free port
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
+    /// Have all balancers listen on the first one's client address (their --reuse-port)
+    #[arg(long)]
+    pub share_port: bool,
     /// Seed of the rendezvous hash, above 0. `None`: the mesh makes a random one.
     #[arg(skip)]
     pub hash_seed: Option<NonZeroU64>,
@@ -68,6 +71,7 @@ impl MeshOptions {
             redis: false,
             tokens: false,
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            share_port: false,
             hash_seed: None,
             removal_delay: REMOVAL_DELAY,
             node_args: Vec::new(),

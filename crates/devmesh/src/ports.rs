@@ -19,11 +19,17 @@ pub(crate) struct Addresses {
 
 /// Chooses the addresses of a server, with `public` if its port is not 0. The sockets hold its
 /// ports also while it is down; connections are refused then.
-pub(crate) fn hold_ports(id: ServerId, public: SocketAddr) -> Result<(Addresses, [TcpSocket; 2])> {
+pub(crate) fn hold_ports(id: ServerId, public: SocketAddr) -> Result<(Addresses, Vec<TcpSocket>)> {
     let public_socket = hold_port(public).with_context(|| format!("{id} cannot listen on {public}"))?;
-    let internal_socket = hold_port((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
-    let addresses = Addresses { internal: internal_socket.local_addr()?, public: public_socket.local_addr()? };
-    Ok((addresses, [public_socket, internal_socket]))
+    let (addresses, mut sockets) = hold_internal_port(public_socket.local_addr()?)?;
+    sockets.push(public_socket);
+    Ok((addresses, sockets))
+}
+
+/// Chooses the addresses of a server whose address `public` another server's sockets hold.
+pub(crate) fn hold_internal_port(public: SocketAddr) -> Result<(Addresses, Vec<TcpSocket>)> {
+    let socket = hold_port((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
+    Ok((Addresses { internal: socket.local_addr()?, public }, vec![socket]))
 }
 
 /// Holds a port, until the returned socket is dropped, by a socket that is bound and never listens.

@@ -15,7 +15,7 @@ use crate::folder::{ADMIN_TOKEN_FILE, Folder, TOKEN_KEY_FILE};
 use crate::id::ServerId;
 use crate::launch::{command_line, public_address, redis_url};
 use crate::options::MeshOptions;
-use crate::ports::{Addresses, hold_ports};
+use crate::ports::{Addresses, hold_internal_port, hold_ports};
 use crate::process::Process;
 
 /// All servers that this mesh has had, running or not.
@@ -40,7 +40,7 @@ pub(crate) enum Stage {
 /// A server that this mesh has had.
 struct ServerState {
     addresses: Addresses,
-    _ports: [TcpSocket; 2],
+    _ports: Vec<TcpSocket>,
     phase: Phase,
     /// Entry in the discovery file; `None` if it has none.
     listing: Option<DiscoveredNode>,
@@ -113,8 +113,14 @@ impl State {
     ) -> Result<(Process, Addresses)> {
         ensure!(self.stage != Stage::Ending, "the mesh is ending");
         let redis = self.redis_url();
+        let is_balancer = |id: &ServerId| matches!(id, ServerId::Balancer(_));
+        let first = self.server_by_id.iter().find(|(id, _)| is_balancer(id)).map(|(_, first)| first.addresses.public);
+        let shared = first.filter(|_| options.share_port && is_balancer(&id));
         if let Entry::Vacant(entry) = self.server_by_id.entry(id) {
-            let (addresses, ports) = hold_ports(id, public_address(id, options))?;
+            let (addresses, ports) = match shared {
+                Some(address) => hold_internal_port(address),
+                None => hold_ports(id, public_address(id, options)),
+            }?;
             let phase = Phase::Down("did not start".to_owned());
             entry.insert(ServerState { addresses, _ports: ports, phase, listing: None, process: None });
         }

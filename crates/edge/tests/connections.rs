@@ -1,6 +1,7 @@
 //! Limits of public connections, which count from accept to end.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::future::ready;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -8,13 +9,14 @@ use axum::Router;
 use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Settings};
 use signaling_edge::identity::IdentityConfig;
 use signaling_edge::shell::{
-    AdmissionLimits, Backend, ClientAddresses, DialectConfig, Edge, EdgeConfig, LinkEvent, MemoryBound,
+    AdmissionLimits, Backend, ClientAddresses, ClientPort, DialectConfig, Edge, EdgeConfig, LinkEvent, MemoryBound,
 };
 use signaling_server::Listener;
 use signaling_server::coalescer::Coalescer;
 use signaling_server::http::{HttpLimits, not_found};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
@@ -49,6 +51,7 @@ fn config() -> EdgeConfig {
         connections: usize::MAX,
         http: HttpLimits::PUBLIC,
         addresses: ClientAddresses::default(),
+        reuse_port: false,
         tls: None,
         core: Settings { max_memory_bytes: 64 << 20, ..Settings::for_messages_of(65_536) },
         identity: IdentityConfig::default(),
@@ -63,7 +66,7 @@ async fn with_edge<T>(config: EdgeConfig, test: impl AsyncFnOnce(SocketAddr) -> 
     let address = listener.local_addr();
     let edge = Edge::new(&config, Box::new(NoNodes)).unwrap();
     let local = LocalSet::new();
-    local.spawn_local(edge.serve(listener, Router::new().fallback(not_found)));
+    local.spawn_local(edge.serve(ClientPort::Own(listener), ready(()), Router::new().fallback(not_found)));
     local.run_until(test(address)).await
 }
 
@@ -122,6 +125,35 @@ async fn refused_upgrades_count_until_they_are_closed() {
 async fn silent_connections_of_one_address_are_limited() {
     let limits = AdmissionLimits { per_address: Some(1), ..config().admission };
     assert_eq!(stay_open(EdgeConfig { admission: limits, ..config() }, 20, "").await, 8);
+}
+
+#[tokio::test]
+async fn drain_closes_the_listener_of_a_shared_address() {
+    let config = EdgeConfig { reuse_port: true, ..config() };
+    let port = config.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = port.local_addr();
+    config.bind(address).expect("processes share it");
+    let edge = Edge::new(&config, Box::new(NoNodes)).unwrap();
+    let local = LocalSet::new();
+    let (is_ready, readiness) = oneshot::channel::<()>();
+    let until_ready = async { readiness.await.unwrap() };
+    local.spawn_local(edge.clone().serve(port, until_ready, Router::new().fallback(not_found)));
+    let is_open = async || TcpStream::connect(address).await.is_ok();
+    let opens = async || {
+        while !is_open().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let test = async {
+        assert!(!is_open().await, "before it is ready");
+        is_ready.send(()).unwrap();
+        timeout(5 * MOMENT, opens()).await.unwrap();
+        edge.drain().await;
+        assert!(!is_open().await, "while it drains");
+        edge.undrain();
+        timeout(5 * MOMENT, opens()).await.unwrap();
+    };
+    local.run_until(test).await;
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = process::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);
     let internal = Listener::bind(config.common.internal_listen).context("--internal-listen")?;
-    let public = config.public.map(Listener::bind).transpose().context("--public-listen")?;
+    let public = config.public.map(|address| config.edge.bind(address)).transpose().context("--public-listen")?;
     let store = config.rooms.open().context("--room-store")?;
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let mut core = NodeCore::new(settings(&config)?);
@@ -119,7 +119,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         MemoryBound::of(&config.edge).announce("direct clients");
         config.edge.identity.warn_if_open(listener.local_addr());
         tasks.spawn_local(config.edge.identity.clone().follow());
-        tasks.spawn_local(direct.clone().serve(listener));
+        tasks.spawn_local(direct.clone().serve(listener, health.clone()));
         if let Some(window) = config.reassign_window {
             let reassignments = Reassignments::new(config.common.id.clone(), config.common.hash_seed.get(), window);
             tasks.spawn_local(direct.clone().reassign(reassignments, discovery.subscribe()));
@@ -135,7 +135,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         () = follow_drains(&health, &node, direct.as_ref(), drain_window) => {}
     }
     health.set_stopping();
-    begin_drain(&node, direct.as_ref());
+    begin_drain(&node, direct.as_ref()).await;
     info!(sessions = node.with_core(|core| core.sessions()), "drain started");
     let drained = async {
         tokio::join!(sleep(MIN_DRAIN_TIME), drain_direct_clients(direct.as_ref(), drain_window));
@@ -163,7 +163,7 @@ async fn ready_once(first_reading: impl Future<Output = ()>, health: Health) {
 async fn follow_drains(health: &Health, node: &Node, direct: Option<&DirectEdge>, drain_window: Duration) {
     loop {
         health.drained_by_operator(true).await;
-        begin_drain(node, direct);
+        begin_drain(node, direct).await;
         info!(sessions = node.with_core(|core| core.sessions()), "drain started by operator");
         tokio::select! {
             () = health.drained_by_operator(false) => {}
@@ -178,9 +178,9 @@ async fn follow_drains(health: &Health, node: &Node, direct: Option<&DirectEdge>
 }
 
 /// Refuses new direct clients, and has edges hand off their clients.
-fn begin_drain(node: &Node, direct: Option<&DirectEdge>) {
+async fn begin_drain(node: &Node, direct: Option<&DirectEdge>) {
     if let Some(direct) = direct {
-        direct.edge.drain();
+        direct.edge.drain().await;
     }
     node.with_core(|core| core.drain(Instant::now()));
 }

@@ -76,6 +76,12 @@ impl Health {
         let _ = self.state.subscribe().wait_for(|state| state.out_of_service == drained).await;
     }
 
+    /// Waits until the server can take work, whether or not it drains.
+    pub async fn until_ready(&self) {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.state.subscribe().wait_for(|state| state.obstacle.is_none()).await;
+    }
+
     /// Marks the server as stopping, permanently: its obstacle is [`Health::DRAINING`].
     pub fn set_stopping(&self) {
         self.change(|state| state.stops = true);

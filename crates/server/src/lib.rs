@@ -49,7 +49,7 @@ pub use file_watcher::FileWatcher;
 pub use flush_signal::FlushSignal;
 pub use hash_seed::HashSeed;
 pub use health::Health;
-pub use listener::Listener;
+pub use listener::{Listener, SharedPort};
 pub use mesh_secret::MeshSecret;
 pub use pause_detector::PauseDetector;
 pub use reloadable_file::ReloadableFile;

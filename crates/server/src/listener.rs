@@ -2,6 +2,7 @@
 //! edge, the node's shell and `http` accept from them.
 
 use std::io;
+use std::iter;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -33,17 +34,26 @@ impl Listener {
     /// If the address is in use, not local or not permitted, or no descriptor is free. The error
     /// names the address.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        let listen = || {
-            let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-            socket.set_reuse_address(true)?;
-            socket.set_nonblocking(true)?;
-            socket.bind(&address.into())?;
-            socket.listen(BACKLOG)?;
-            let inner = TcpListener::from_std(socket.into())?;
-            Ok(Self { local: inner.local_addr()?, inner, pause: Backoff::new(MIN_PAUSE, MAX_PAUSE) })
-        };
-        listen()
-            .map_err(|error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
+        named(address, bound(address, false).and_then(Self::listen))
+    }
+
+    fn listen(socket: Socket) -> io::Result<Self> {
+        socket.listen(BACKLOG)?;
+        let inner = TcpListener::from_std(socket.into())?;
+        Ok(Self { local: inner.local_addr()?, inner, pause: Backoff::new(MIN_PAUSE, MAX_PAUSE) })
+    }
+
+    /// Stops to listen. Returns the connections that the kernel had queued, which it would reset:
+    /// at most 4,096. One that arrives within microseconds of the end is lost.
+    pub fn close(self) -> Vec<(TcpStream, SocketAddr)> {
+        let Ok(listener) = self.inner.into_std() else { return Vec::new() };
+        let queued = iter::from_fn(|| {
+            let (stream, peer) = listener.accept().ok()?;
+            stream.set_nonblocking(true).ok()?;
+            stream.set_nodelay(true).ok()?;
+            Some((TcpStream::from_std(stream).ok()?, peer))
+        });
+        queued.take(BACKLOG as usize).collect()
     }
 
     /// Returns the bound address, with the selected port.
@@ -82,6 +92,57 @@ impl Listener {
             }
         }
     }
+}
+
+/// A bound port that processes of this user may share (`SO_REUSEPORT`). The kernel gives each new
+/// connection to one of those that listen.
+#[derive(Debug)]
+pub struct SharedPort {
+    socket: Socket,
+    local: SocketAddr,
+}
+
+impl SharedPort {
+    /// Binds the address, and does not listen yet. Port 0 selects any free port.
+    ///
+    /// # Errors
+    /// As for [`Listener::bind`]. A socket that does not share the port has the address in use.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        named(
+            address,
+            bound(address, true).and_then(|socket| {
+                let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+                Ok(Self { socket, local })
+            }),
+        )
+    }
+
+    /// Returns the bound address, with the selected port.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Listens: the kernel gives new connections to this process too. Panics outside a Tokio
+    /// runtime with I/O.
+    ///
+    /// # Errors
+    /// As for [`Listener::bind`].
+    pub fn listen(self) -> io::Result<Listener> {
+        named(self.local, Listener::listen(self.socket))
+    }
+}
+
+fn bound(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(is_shared)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn named<T>(address: SocketAddr, result: io::Result<T>) -> io::Result<T> {
+    result.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
 }
 
 /// Returns `true` if one connection ended before it was accepted. The next may succeed.

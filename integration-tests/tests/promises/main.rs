@@ -53,6 +53,7 @@ mod rooms;
 mod rooms_churn;
 mod sdk_in_node;
 mod secret_rotation;
+mod shared_port;
 mod silent_sockets;
 mod slow_readers;
 mod tls;

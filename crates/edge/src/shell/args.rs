@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{FalseyValueParser, RangedU64ValueParser};
 use signaling_dialects::Dialect;
 use signaling_dialects::peerjs::Keys;
 use signaling_server::coalescer::Coalescer;
@@ -43,6 +43,10 @@ pub struct EdgeArgs {
     /// proxy-v2:10.0.0.0/8,fd00::/8
     #[arg(long, env = "SIGNALING_CLIENT_ADDRESS", value_name = "SOURCE", default_value = "socket", help_heading = LISTENERS)]
     pub client_address: ClientAddresses,
+
+    /// Share the address for clients with other processes of this user (SO_REUSEPORT)
+    #[arg(long, env = "SIGNALING_REUSE_PORT", value_parser = FalseyValueParser::new(), help_heading = LISTENERS)]
+    pub reuse_port: bool,
 
     /// File with the certificate chain for clients, PEM; without it clients connect without TLS.
     /// Reloaded when it changes, if usable
@@ -181,6 +185,7 @@ impl EdgeArgs {
             connections: usize::MAX,
             http: HttpLimits { head_timeout: Duration::from_millis(self.handshake_ms), ..HttpLimits::PUBLIC },
             addresses: self.client_address,
+            reuse_port: self.reuse_port,
             tls,
             core,
             identity,

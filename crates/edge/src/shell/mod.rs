@@ -26,6 +26,7 @@ mod dialects;
 mod drain;
 mod handshakes;
 mod identity;
+mod intake;
 mod links;
 pub mod metrics;
 mod query;
@@ -53,14 +54,15 @@ use signaling_server::coalescer::Coalescer;
 use signaling_server::http::{BadHead, HttpLimits, from_router, serve_connection};
 use signaling_server::telemetry::publish_on_scrape;
 use signaling_server::trunk::OutboundTrunk;
-use signaling_server::{FlushSignal, Listener};
+use signaling_server::{FlushSignal, Listener, SharedPort};
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
 use tokio::time::timeout;
-use tracing::{debug, error};
+use tracing::{debug, error, warn};
 
 use self::admission::{AdmittedClient, TooMany};
 use self::handshakes::HandshakeKey;
+use self::intake::Intake;
 use self::metrics::RefusalReason;
 use self::sockets::Sockets;
 use self::state::State;
@@ -74,6 +76,7 @@ pub use self::bound::MemoryBound;
 pub use self::connect::unavailable;
 pub use self::dialects::DialectConfig;
 pub use self::drain::{drain_clients, send_goodbye};
+pub use self::intake::ClientPort;
 pub use self::links::LinkEvent;
 pub use self::tls::{Tls, TlsError, TlsFiles};
 
@@ -99,6 +102,8 @@ const NEWCOMERS_PART: usize = 16;
 
 /// Interval of keep-alive checks.
 const LINK_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// Time of a connection to become a client, once the listener is closed for a drain.
+const NEWCOMERS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum time to close all trunks before the process ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
@@ -122,6 +127,8 @@ pub struct EdgeConfig {
     pub http: HttpLimits,
     /// Source of clients' addresses.
     pub addresses: ClientAddresses,
+    /// `true` if other processes may listen on the address for clients too.
+    pub reuse_port: bool,
     /// TLS of the public listener; `None`: clients connect without TLS.
     pub tls: Option<Tls>,
     /// Settings of the core. `max_memory_bytes` also limits partial messages, counted separately.
@@ -135,6 +142,18 @@ pub struct EdgeConfig {
 }
 
 impl EdgeConfig {
+    /// Binds the address for clients.
+    ///
+    /// # Errors
+    /// As for [`Listener::bind`].
+    pub fn bind(&self, address: SocketAddr) -> io::Result<ClientPort> {
+        if !self.reuse_port {
+            return Listener::bind(address).map(ClientPort::Own);
+        }
+        warn!(listen = %address, "other processes of this user may listen on the address for clients too (--reuse-port)");
+        SharedPort::bind(address).map(ClientPort::Shared)
+    }
+
     /// Lowers the limits so that public connections leave descriptors of `open_files` free: 1,024,
     /// or a quarter if that is less. Client sockets take at most 15/16 of the rest, so that
     /// requests are still answered.
@@ -154,6 +173,7 @@ impl EdgeConfig {
 pub struct Edge {
     state: Rc<RefCell<State>>,
     sockets: Rc<Sockets>,
+    intake: Rc<Intake>,
     config: Rc<EdgeConfig>,
 }
 
@@ -177,7 +197,8 @@ impl Edge {
         let config = Rc::new(config.clone());
         let sockets = Sockets::new(config.coalescer.clone())?;
         let state = State::new(core, Rc::clone(&config), backend, &sockets)?;
-        Ok(Self { state: Rc::new(RefCell::new(state)), sockets: Rc::new(sockets), config })
+        let intake = Rc::default();
+        Ok(Self { state: Rc::new(RefCell::new(state)), sockets: Rc::new(sockets), intake, config })
     }
 
     /// Calls the core, executes its effects and writes to clients. The event loop writes to trunks.
@@ -227,13 +248,21 @@ impl Edge {
     }
 
     /// Refuses new clients from now on: by code 1013 if they offer `signaling.v1`, else by 503.
-    pub fn drain(&self) {
+    /// An address that other processes share first loses this listener, and connections that were
+    /// accepted before get up to 1 s to become clients: no newcomer meets a draining process.
+    pub async fn drain(&self) {
+        if self.config.reuse_port {
+            self.intake.close().await;
+            until(NEWCOMERS_TIMEOUT, CLOSE_CHECK_INTERVAL, || self.with_state(|state| state.handshakes.len()) == 0)
+                .await;
+        }
         self.with_state(|state| state.draining = true);
     }
 
     /// Accepts new clients again.
     pub fn undrain(&self) {
         self.with_state(|state| state.draining = false);
+        self.intake.open();
     }
 
     /// Returns the number of clients that have a socket or wait for one.
@@ -242,39 +271,62 @@ impl Edge {
     }
 
     /// Accepts and serves clients, and answers other requests from `pages`, with the client's
-    /// address as [`ConnectInfo`]. Returns only if the event loop fails, which is logged.
+    /// address as [`ConnectInfo`]. Listens on a shared port only once `ready` is over. Returns only
+    /// if the event loop fails, which is logged.
     ///
     /// # Panics
     /// Outside a `LocalSet`, once a connection is accepted.
-    pub async fn serve(self, listener: Listener, pages: Router) {
+    pub async fn serve(self, port: ClientPort, ready: impl Future<Output = ()>, pages: Router) {
         tokio::select! {
             served = self.sockets.serve(&self) => if let Err(error) = served {
                 error!(%error, "cannot poll client sockets any more, no client is admitted");
             },
-            () = self.accept(listener, pages) => {}
+            () = self.accept(port, ready, pages) => {}
         }
     }
 
-    async fn accept(&self, mut listener: Listener, pages: Router) {
+    async fn accept(&self, port: ClientPort, ready: impl Future<Output = ()>, pages: Router) {
+        let port = match port {
+            ClientPort::Own(mut listener) => loop {
+                self.begin_handshake(listener.accept().await, &pages).await;
+            },
+            ClientPort::Shared(port) => port,
+        };
+        ready.await;
+        let (address, mut port) = (port.local_addr(), Ok(port));
         loop {
-            let (stream, peer) = listener.accept().await;
-            let (key, evicted) = self.with_state(State::begin_handshake);
-            if let Some(evicted) = evicted {
-                metrics::refused(RefusalReason::Handshakes);
-                evicted.abort();
-                // The aborted task drops its connection before the next one is accepted.
-                yield_now().await;
-            }
-            let handshake = Handshake {
-                edge: self.clone(),
-                key,
-                admitted: RefCell::default(),
-                last_frames: RefCell::default(),
-                is_forwarded: Cell::new(false),
+            let mut listener = self.intake.opened(address, port).await;
+            let queued = loop {
+                tokio::select! {
+                    accepted = listener.accept() => self.begin_handshake(accepted, &pages).await,
+                    () = self.intake.until(false) => break listener.close(),
+                }
             };
-            let task = tokio::task::spawn_local(serve_handshake(handshake, stream, peer, pages.clone())).abort_handle();
-            self.with_state(|state| state.handshakes.set_task(key, task));
+            for accepted in queued {
+                self.begin_handshake(accepted, &pages).await;
+            }
+            self.intake.closed(address);
+            port = SharedPort::bind(address);
         }
+    }
+
+    async fn begin_handshake(&self, (stream, peer): (TcpStream, SocketAddr), pages: &Router) {
+        let (key, evicted) = self.with_state(State::begin_handshake);
+        if let Some(evicted) = evicted {
+            metrics::refused(RefusalReason::Handshakes);
+            evicted.abort();
+            // The aborted task drops its connection before the next one is accepted.
+            yield_now().await;
+        }
+        let handshake = Handshake {
+            edge: self.clone(),
+            key,
+            admitted: RefCell::default(),
+            last_frames: RefCell::default(),
+            is_forwarded: Cell::new(false),
+        };
+        let task = tokio::task::spawn_local(serve_handshake(handshake, stream, peer, pages.clone())).abort_handle();
+        self.with_state(|state| state.handshakes.set_task(key, task));
     }
 
     /// Replaces the certificate within about 1 s of a change of its files. An unusable one leaves

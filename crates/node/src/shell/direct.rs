@@ -10,9 +10,9 @@ use axum::Router;
 use rand::RngExt as _;
 use signaling_core::View;
 use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Reassignments};
-use signaling_edge::shell::{Backend, Edge, EdgeConfig, LinkEvent, send_goodbye, unavailable};
+use signaling_edge::shell::{Backend, ClientPort, Edge, EdgeConfig, LinkEvent, send_goodbye, unavailable};
 use signaling_protocol::CloseCode;
-use signaling_server::{FlushSignal, Listener};
+use signaling_server::{FlushSignal, Health};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info};
@@ -70,10 +70,10 @@ impl DirectEdge {
     }
 
     /// Accepts and serves clients. Never returns. Panics outside a `LocalSet`.
-    pub async fn serve(self, listener: Listener) {
+    pub async fn serve(self, port: ClientPort, health: Health) {
         let pages = Router::new().fallback(signaling_server::http::not_found);
         tokio::join!(
-            self.edge.clone().serve(listener, pages),
+            self.edge.clone().serve(port, health.until_ready(), pages),
             self.edge.clone().sweep(),
             self.edge.clone().renew_certificate(),
             self.transfer_batches()
