@@ -57,8 +57,7 @@ help: ## Show this list
 run: deps-run ## Start a local mesh with the demo page; Ctrl-C ends it (NODES=3 BALANCERS=1 LISTEN=127.0.0.1:8080)
 	cargo build -p signaling-node -p signaling-balancer -p signaling-devmesh --bins
 	@cargo run -q -p signaling-devmesh --bin mesh-dev -- up \
-		--nodes $(NODES) --balancers $(BALANCERS) --listen $(LISTEN) --dir $(MESH_DIR) \
-		--balancer-arg=--demo --balancer-arg=--reveal-nodes --node-arg=--reveal-nodes
+		--nodes $(NODES) --balancers $(BALANCERS) --listen $(LISTEN) --dir $(MESH_DIR)
 
 build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release

@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a mesh, and run until `down` or Ctrl-C
+    /// Start a mesh with the demo page, and run until `down` or Ctrl-C
     Up(Up),
     #[command(flatten)]
     Act(Act),

@@ -53,19 +53,15 @@ const DIALECTS: &str = "peerjs,y-webrtc,trystero,rxdb,pixelstreaming,matchbox,gs
 async fn up(mut options: MeshOptions) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
-    let (dir, has_page) = (options.dir.display().to_string(), options.balancer_args.iter().any(|arg| arg == "--demo"));
-    options.balancer_args.push(format!("--dialects={DIALECTS}"));
-    if has_page {
-        let control = std::path::absolute(control_socket(&options.dir)).context("--dir")?;
-        options.balancer_args.push(format!("--demo-control={}", control.display()));
-    }
+    let dir = options.dir.display().to_string();
+    add_page(&mut options)?;
 
     let mesh = tokio::select! {
         started = Mesh::start(options) => started?,
         _ = interrupt.recv() => return Ok(()),
         _ = terminate.recv() => return Ok(()),
     };
-    print!("{}", greeting(&mesh, &dir, has_page));
+    print!("{}", greeting(&mesh, &dir));
     tokio::select! {
         served = serve_control(Arc::clone(&mesh)) => served,
         _ = interrupt.recv() => mesh.down().await,
@@ -73,14 +69,31 @@ async fn up(mut options: MeshOptions) -> Result<()> {
     }
 }
 
-fn greeting(mesh: &Mesh, dir: &str, has_page: bool) -> String {
+/// Has the balancers serve the demo page with its buttons, all dialects, and the name of the node
+/// that serves each client. Flags that the options have stay: a server refuses a repeated one.
+fn add_page(options: &mut MeshOptions) -> Result<()> {
+    let control = std::path::absolute(control_socket(&options.dir)).context("--dir")?;
+    let control = format!("--demo-control={}", control.display());
+    let (dialects, reveal) = (format!("--dialects={DIALECTS}"), "--reveal-nodes".to_owned());
+    let add = |args: &mut Vec<String>, flag: String| {
+        let name = flag.split('=').next().map(str::to_owned);
+        if !args.iter().any(|arg| arg.split('=').next() == name.as_deref()) {
+            args.push(flag);
+        }
+    };
+    for flag in ["--demo".to_owned(), control, dialects, reveal.clone()] {
+        add(&mut options.balancer_args, flag);
+    }
+    add(&mut options.node_args, reveal);
+    Ok(())
+}
+
+fn greeting(mesh: &Mesh, dir: &str) -> String {
     let state = mesh.state();
     let program = std::env::args().next().unwrap_or_else(|| "mesh-dev".to_owned());
     let mut lines = vec![format!("\nmesh of {} nodes runs in {dir}", state.nodes.len())];
     for balancer in &state.balancers {
-        if has_page {
-            lines.push(format!("  page      {}/", balancer.url.replacen("ws", "http", 1)));
-        }
+        lines.push(format!("  page      {}/", balancer.url.replacen("ws", "http", 1)));
         lines.push(format!("  connect   {}/v1/connect?client_id=ada", balancer.url));
     }
     lines.extend(state.redis.map(|url| format!("  rooms     {url}")));
@@ -91,4 +104,23 @@ fn greeting(mesh: &Mesh, dir: &str, has_page: bool) -> String {
     }
     lines.push(format!("  stop      {program} down --dir {dir}, or Ctrl-C\n\n"));
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use signaling_devmesh::Binaries;
+
+    use super::*;
+
+    #[test]
+    fn page_is_served_and_given_flags_stay() {
+        let mut options = MeshOptions::new("/tmp/mesh", Binaries::default());
+        options.balancer_args = vec!["--dialects=peerjs".to_owned(), "--demo".to_owned()];
+
+        add_page(&mut options).unwrap();
+
+        let control = "--demo-control=/tmp/mesh/control.sock";
+        assert_eq!(options.balancer_args, ["--dialects=peerjs", "--demo", control, "--reveal-nodes"]);
+        assert_eq!(options.node_args, ["--reveal-nodes"]);
+    }
 }
