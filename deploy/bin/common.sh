@@ -46,6 +46,15 @@ need_docker_daemon() {
         fail "the daemon of $DOCKER does not answer: start it (systemctl start docker), or join the group docker"
 }
 
+# Prints the architecture of this machine as images and packages name it.
+architecture() {
+    case $(uname -m) in
+    x86_64) echo amd64 ;;
+    aarch64) echo arm64 ;;
+    *) fail "there are no static programs for $(uname -m): set ARCH=amd64 or ARCH=arm64" ;;
+    esac
+}
+
 # Prints all uncommitted changes of the image's sources, with the content of untracked files.
 uncommitted() {
     local file here=(. ':!deploy/overlays')
@@ -67,6 +76,24 @@ tag() {
         fail "the image's tag needs a git commit, and these files are not in git: set TAG=..."
     [[ -z $(uncommitted | tr -d '\0') ]] || changes=$(uncommitted | sha1sum | cut -c1-8)
     echo "$commit${changes:+-$changes}"
+}
+
+# Prints the release of this tree.
+version() {
+    sed -nE 's/^version = "(.*)"/\1/p' Cargo.toml
+}
+
+# Prints the commit of this tree, marked if it has uncommitted changes, or nothing outside git.
+revision() {
+    local commit
+    commit=$(git rev-parse HEAD 2>/dev/null) || return 0
+    echo "$commit$([[ -z $(uncommitted | tr -d '\0') ]] || echo -changed)"
+}
+
+# Prints the URL of the sources: SOURCE, or the repository from which this one was cloned. Prints
+# nothing for a path, or for a URL with a user.
+source_url() {
+    echo "${SOURCE:-$(git remote get-url origin 2>/dev/null | grep -E '^https://[^@]+$')}"
 }
 
 image() {

@@ -25,12 +25,14 @@ setup() {
     says ready 3
     says variables POD_NAME SIGNALING_ALLOW_ANONYMOUS
     says job 1/
+    says digest "sha256:$(printf '5e%.0s' {1..32})"
 }
 
 says() { printf '%s\n' "${*:2}" >"$ANSWERS/$1"; }
 own_cluster() { export CONTEXT=prod REGISTRY=registry.test/team; }
 forget() { rm -f "$ANSWERS/calls"; }
-calls() { sed "s|$CARGO_TARGET_DIR/deploy|@|g; s|--from-file=.*|--from-file=|" "$ANSWERS/calls"; }
+# Prints the calls without values that differ from commit to commit.
+calls() { sed -E "s|$CARGO_TARGET_DIR/deploy|@|g; s|--from-file=.*|--from-file=|; s/(VERSION|REVISION|SOURCE)=[^ ]*/\1=/g" "$ANSWERS/calls"; }
 called() { calls | grep -qF -- "$1"; }
 not_called() { if called "$1"; then calls && false; fi; }
 
@@ -40,6 +42,7 @@ fails_with() {
     [[ ${output//"$CARGO_TARGET_DIR/deploy"/@} == *"$2"* ]]
 }
 
+LABELS="--build-arg VERSION= --build-arg REVISION= --build-arg SOURCE="
 ON_KIND="kubectl --kubeconfig @/kubeconfig-signaling --context kind-signaling"
 DELETES_CLUSTER="kind delete cluster --name signaling --kubeconfig @/kubeconfig-signaling"
 DELETES_MESH="delete --ignore-not-found -f deploy/overlays"
@@ -55,7 +58,7 @@ kind get clusters
 kind create cluster --name signaling --config deploy/kind.yaml --kubeconfig @/kubeconfig-signaling --wait 180s
 $ON_KIND --namespace kube-system create configmap signaling-mesh-made-this-cluster
 docker info
-docker build -f deploy/Dockerfile -t signaling-mesh:v1 .
+docker build $LABELS --iidfile @/image.digest -f deploy/Dockerfile -t signaling-mesh:v1 .
 kind load docker-image signaling-mesh:v1 --name signaling
 kubectl kustomize @/kind
 $ON_KIND apply -f deploy/overlays/kind/namespace.yaml
@@ -101,10 +104,22 @@ END
     own_cluster
     says secret-signaling-tokens secret/signaling-tokens
     make deploy
-    called "docker buildx build --platform linux/amd64,linux/arm64 -f deploy/Dockerfile -t registry.test/team/signaling-mesh:v1 --push ."
+    called "docker buildx build --platform linux/amd64,linux/arm64 $LABELS --metadata-file @/image.json -f deploy/Dockerfile -t registry.test/team/signaling-mesh:v1 --push ."
     called "kubectl --context prod apply -f deploy/overlays/production/namespace.yaml"
     called "kubectl --context prod --namespace signaling get service signaling"
     [ "$(calls | grep -cvE '^docker |^kubectl (--context prod|kustomize) ')" -eq 0 ]
+}
+
+@test "images writes the digest and labels the image" {
+    own_cluster
+    for registry in registry.test/team ''; do
+        REGISTRY=$registry make images
+        [ "$(<"$CARGO_TARGET_DIR/deploy/image.digest")" = "$(<"$ANSWERS/digest")  ${registry:+$registry/}signaling-mesh:v1" ]
+    done
+    version=$(sed -nE 's/^version = "(.*)"/\1/p' Cargo.toml)
+    [ "$(grep -cE -- "--build-arg VERSION=$version --build-arg REVISION=$(git rev-parse HEAD)[a-z-]* " "$ANSWERS/calls")" -eq 2 ]
+    says digest
+    fails_with images "reports no digest"
 }
 
 @test "deploy prints what the settings leave open" {
