@@ -151,12 +151,18 @@ test-image: deps-test ## Test the image archive: start it in network namespaces 
 	archive=$$(deploy/bin/image-archive) && deploy/tests/image "$$archive"
 
 ##@ Release (CONTRIBUTING.md)
-.PHONY: release
+.PHONY: dist test-dist release
+dist: deps-dist ## Build the archive of static programs, the Debian package, SBOM and checksums in target/dist (ARCH=amd64 or arm64)
+	@deploy/bin/dist
+
+test-dist: deps-dist deps-test ## Test the files of make dist: start the unpacked archive, and run the package in a container; needs root
+	@deploy/tests/dist
+
 release: $(if $(DRY_RUN),,deps-package) ## Write VERSION=x.y.z into manifests and CHANGELOG.md, and build packages (DRY_RUN=1 only prints, COMMIT=1 commits and tags)
 	@.ci/release
 
 ##@ Prepare (the targets above call these; they install only what is missing)
-.PHONY: deps-run deps-test deps-check deps-package deps-bench deps-manifests deps-fuzz
+.PHONY: deps-run deps-test deps-check deps-package deps-dist deps-bench deps-manifests deps-fuzz
 deps-run: ## Install what building needs: a linker; checks for Rust
 	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup, see https://rustup.rs" >&2; exit 1; }
 	@.ci/deps gcc=cc libc6-dev=cc
@@ -166,10 +172,11 @@ deps-manifests: ## Install what checks of manifests need: newer kubectl and kind
 		.ci/tool $$tool >/dev/null || [[ "$${CI:-}" != true ]]; \
 	done
 
-deps-test: deps-run deps-manifests ## Install what tests need: Redis, a browser, Node.js, npm, Python's websockets, network namespaces, other proxies, a TURN server, certificates, Prometheus, bats, curl, jq and yq
+deps-test: deps-run deps-manifests ## Install what tests need: Redis, a browser, Node.js, npm, Python's websockets, network namespaces, other proxies, a TURN server, certificates, Prometheus, bats, curl, jq, yq, systemd and dpkg
 	@.ci/deps openssl
 	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node npm python3-websockets \
-		iproute2=ip nginx haproxy coturn=turnserver prometheus bats curl jq yq
+		iproute2=ip nginx haproxy coturn=turnserver prometheus bats curl jq yq systemd=systemd-analyze procps=pgrep \
+		dpkg=dpkg-deb binutils=strip
 
 deps-check: deps-run deps-manifests ## Install what make check needs: rustfmt, clippy and linters
 	@.ci/deps --optional shellcheck jq yq python3 prometheus=promtool
@@ -178,6 +185,9 @@ deps-check: deps-run deps-manifests ## Install what make check needs: rustfmt, c
 
 deps-package: deps-run ## Install what packages need: npm and Node.js
 	@.ci/deps --optional nodejs=node npm
+
+deps-dist: deps-run ## Install what make dist needs: Python, and tools of Debian packages
+	@.ci/deps python3 dpkg=dpkg-deb
 
 deps-bench: deps-run ## Install what make bench needs: nginx and HAProxy, and openssl for a certificate
 	@.ci/deps --optional nginx haproxy openssl
