@@ -158,7 +158,7 @@ dist: deps-dist ## Build the archive of static programs, the Debian package, SBO
 test-dist: deps-dist deps-test ## Test the files of make dist: start the unpacked archive, and run the package in a container; needs root
 	@deploy/tests/dist
 
-release: $(if $(DRY_RUN),,deps-package) ## Write VERSION=x.y.z into manifests and CHANGELOG.md, and build packages (DRY_RUN=1 only prints, COMMIT=1 commits and tags)
+release: $(if $(DRY_RUN),,deps-package deps-dist) ## Write VERSION=x.y.z into manifests and CHANGELOG.md, and build packages and the files of make dist (DRY_RUN=1 only prints, COMMIT=1 commits and tags)
 	@.ci/release
 
 ##@ Prepare (the targets above call these; they install only what is missing)

@@ -15,8 +15,8 @@ enter_copy() {
     cp .ci/release "$BATS_TEST_TMPDIR/.ci"
     cd "$BATS_TEST_TMPDIR"
     sed -i 's/^## \[Unreleased\]$/&\n\n- A change./' CHANGELOG.md
-    printf '#!/bin/sh\necho "$0 $*" >>built\n' | tee .ci/package >cargo
-    touch Cargo.lock && chmod +x .ci/package cargo && PATH=$PWD:$PATH
+    printf '#!/bin/sh\necho "$0 $*" >>built\n' | tee .ci/package deploy/bin/dist >cargo
+    touch Cargo.lock && chmod +x .ci/package deploy/bin/dist cargo && PATH=$PWD:$PATH
     export GIT_{AUTHOR,COMMITTER}_NAME=tester GIT_{AUTHOR,COMMITTER}_EMAIL=tester@example.com
     git init --quiet && git add . && git commit --quiet --message start
 }
@@ -33,6 +33,7 @@ lines_with() { git grep --untracked -F "$1" -- ':!.ci' | wc -l; }
         [[ $output == *"$change"* ]]
     done
     [ "$before" = "$(git status --porcelain && git diff)" ]
+    [ ! -e built ]
 }
 
 @test "release writes the version and builds, but commits nothing" {
@@ -40,7 +41,7 @@ lines_with() { git grep --untracked -F "$1" -- ':!.ci' | wc -l; }
     VERSION=99.0.0 .ci/release
     [ "$(lines_with 99.0.0)" -eq 10 ]
     grep -A 2 -F '## [Unreleased]' CHANGELOG.md | grep -F '## [99.0.0] - '
-    [[ $(<built) == *"cargo update"*".ci/package "* ]]
+    [[ $(<built) == *"cargo update"*".ci/package "*"deploy/bin/dist "* ]]
     [ "$(git log --format=%s)" = start ]
     [ -z "$(git tag)" ]
 }
