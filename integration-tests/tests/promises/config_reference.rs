@@ -27,6 +27,15 @@ fn servers() -> [Command; 2] {
     [command::<signaling_node::config::Args>(), command::<signaling_balancer::config::Args>()]
 }
 
+/// Text before the keys that `--help` omits. `--print-config` prints them.
+const HIDDEN: &str = "
+## Further keys
+
+`--help` omits these settings, and `--print-config` prints them. Tests change them; leave them as
+they are.
+";
+const TABLE: &str = "\n| flag | server | variable | default | meaning |\n|---|---|---|---|---|";
+
 /// A row of a table, and the servers that have it.
 struct Row {
     heading: String,
@@ -51,7 +60,11 @@ fn row(server: &Command, arg: &Arg) -> Row {
     };
     let help = arg.get_help().unwrap().to_string().replace('|', "\\|");
     Row {
-        heading: arg.get_help_heading().unwrap().to_owned(),
+        heading: if arg.is_hide_set() {
+            HIDDEN.to_owned()
+        } else {
+            format!("\n## {}\n", arg.get_help_heading().unwrap())
+        },
         flag,
         rest: format!("{variable} | {default} | {help} |"),
         servers: vec![server.get_name().trim_start_matches("signaling-").to_owned()],
@@ -61,7 +74,7 @@ fn row(server: &Command, arg: &Arg) -> Row {
 fn reference() -> String {
     let mut rows: Vec<Row> = Vec::new();
     for server in servers() {
-        for arg in server.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id() != "help") {
+        for arg in server.get_arguments().filter(|arg| arg.get_id() != "help") {
             let new = row(&server, arg);
             match rows.iter_mut().find(|row| (&row.flag, &row.rest) == (&new.flag, &new.rest)) {
                 Some(row) => row.servers.extend(new.servers),
@@ -70,6 +83,7 @@ fn reference() -> String {
         }
     }
     let mut text = HEAD.to_owned();
+    rows.sort_by_key(|row| row.heading == HIDDEN);
     let mut headings: Vec<&str> = Vec::new();
     for row in &rows {
         if !headings.contains(&&*row.heading) {
@@ -77,8 +91,7 @@ fn reference() -> String {
         }
     }
     for heading in headings {
-        writeln!(text, "\n## {heading}\n\n| flag | server | variable | default | meaning |\n|---|---|---|---|---|")
-            .unwrap();
+        writeln!(text, "{heading}{TABLE}").unwrap();
         for row in rows.iter().filter(|row| row.heading == heading) {
             let servers = if row.servers.len() == 2 { "both" } else { &row.servers[0] };
             writeln!(text, "| {} | {servers} | {}", row.flag, row.rest).unwrap();
