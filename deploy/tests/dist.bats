@@ -160,9 +160,9 @@ eventually() {
     PATH=$BUILT:$PATH bash -euo pipefail "$BATS_TEST_TMPDIR/configure"
     sed -i "s|/etc/signaling-mesh|$etc|" "$etc"/*.toml
     # The addresses of the examples may be in use here.
-    for address in node-1:7901 node-2:7902 balancer-1:7911 balancer-1:8080; do
+    for port in 7901 7902 7911 8080; do
         free=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-        sed -i "s/:${address#*:}\b/:$free/" "$etc/${address%:*}.env" "$etc/nodes.json"
+        sed -i "s/:$port\b/:$free/" "$etc"/*.env "$etc"/*.toml "$etc/nodes.json"
     done
     start node 1
     start node 2

@@ -95,7 +95,7 @@ impl Listener {
 }
 
 /// A bound port that processes of this user may share (`SO_REUSEPORT`). The kernel gives each new
-/// connection to one of those that listen.
+/// connection to one of the listening processes.
 #[derive(Debug)]
 pub struct SharedPort {
     socket: Socket,

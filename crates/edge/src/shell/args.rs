@@ -44,7 +44,7 @@ pub struct EdgeArgs {
     #[arg(long, env = "SIGNALING_CLIENT_ADDRESS", value_name = "SOURCE", default_value = "socket", help_heading = LISTENERS)]
     pub client_address: ClientAddresses,
 
-    /// Share the address for clients with other processes of this user (SO_REUSEPORT)
+    /// Share the clients' address with other processes (SO_REUSEPORT)
     #[arg(long, env = "SIGNALING_REUSE_PORT", value_parser = FalseyValueParser::new(), help_heading = LISTENERS)]
     pub reuse_port: bool,
 
@@ -53,7 +53,7 @@ pub struct EdgeArgs {
     #[arg(long, env = "SIGNALING_TLS_CERT", value_name = "PATH", requires = "tls_key", help_heading = LISTENERS)]
     pub tls_cert: Option<PathBuf>,
 
-    /// File with the certificate's private key, PEM. Reloaded when it changes, if usable
+    /// File with the private key, PEM. Reloaded when it changes, if usable
     #[arg(long, env = "SIGNALING_TLS_KEY", value_name = "PATH", requires = "tls_cert", help_heading = LISTENERS)]
     pub tls_key: Option<PathBuf>,
 
@@ -62,8 +62,8 @@ pub struct EdgeArgs {
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub max_sockets: usize,
 
-    /// Maximum client sockets of one address or IPv6 /64 (0 for no limit); one more gets 429
-    /// [default: a tenth of --max-sockets, at most 1000]
+    /// Maximum client sockets of one address or IPv6 /64 (0 for no limit) [default: a tenth of
+    /// --max-sockets, at most 1000]
     #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N")]
     pub max_per_address: Option<usize>,
 

@@ -253,8 +253,7 @@ impl Edge {
     pub async fn drain(&self) {
         if self.config.reuse_port {
             self.intake.close().await;
-            until(NEWCOMERS_TIMEOUT, CLOSE_CHECK_INTERVAL, || self.with_state(|state| state.handshakes.len()) == 0)
-                .await;
+            until(NEWCOMERS_TIMEOUT, CLOSE_CHECK_INTERVAL, || !self.with_state(|state| state.has_newcomers())).await;
         }
         self.with_state(|state| state.draining = true);
     }

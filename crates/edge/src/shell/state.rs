@@ -383,6 +383,11 @@ impl State {
         METRICS.bytes.of(Direction::Out).publish(self.written_bytes);
     }
 
+    /// Returns `true` if a connection may still become a client.
+    pub(super) fn has_newcomers(&self) -> bool {
+        self.handshakes.len() > 0 || self.clients.values().any(|client| client.socket.is_none())
+    }
+
     fn clients_with(&self, is: impl Fn(&Socket) -> bool) -> Vec<ClientKey> {
         let has = |client: &Client| client.socket.as_ref().is_some_and(&is);
         self.clients.iter().filter(|(_, client)| has(client)).map(|(key, _)| key).collect()
