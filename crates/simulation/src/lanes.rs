@@ -121,12 +121,12 @@ impl World {
     }
 
     fn return_arrives(&mut self, id: ExchangeId, carrier: ExchangeId) {
-        let Exchange { from: to, peer, .. } = self.exchanges[carrier];
+        let Exchange { from: to, peer, number: own, .. } = self.exchanges[carrier];
         if !self.exchanges[carrier].side(End::Sender).open {
             return;
         }
-        let Some(inbound) = self.nodes[to].core.accept_return(self.agenda.instant(), peer, self.exchanges[id].number)
-        else {
+        let (now, number) = (self.agenda.instant(), self.exchanges[id].number);
+        let Some(inbound) = self.nodes[to].core.accept_return(now, (peer, own), number) else {
             return;
         };
         self.inbound_opens(id, inbound);

@@ -64,9 +64,18 @@ impl NodeCore {
         Ok(Some(InboundExchange { peer, incarnation, exchange }))
     }
 
-    /// Opens the exchange that a peer forms in the response to this node's own one, as
-    /// [`Self::accept_lane`] does. `None`: the peer is unknown, or had this or a later exchange.
-    pub fn accept_return(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<InboundExchange> {
+    /// Opens the exchange that a peer forms in the response to this node's exchange `own`, as
+    /// [`Self::accept_lane`] does. `None`: the peer is unknown, or had this or a later exchange, or
+    /// `own` was replaced.
+    pub fn accept_return(
+        &mut self,
+        now: Instant,
+        (peer, own): (PeerKey, ExchangeNumber),
+        exchange: ExchangeNumber,
+    ) -> Option<InboundExchange> {
+        // A replaced exchange may be one of the peer's next process, of which only its opening
+        // would have told.
+        self.peers.lane_in(peer, own)?;
         let incarnation = self.peers.incarnation(peer)?;
         let is_new = self.peers.open_inbound(now, peer, incarnation, exchange);
         is_new.then_some(InboundExchange { peer, incarnation, exchange })

@@ -156,15 +156,15 @@ impl Node {
         self.core.lane_acknowledged(self.now, peer, exchange, last);
     }
 
-    /// Sends all queued items in the response to an exchange of the other node, to which this is
-    /// `peer`, and handles the acknowledgement.
-    pub(crate) fn returns_to(&mut self, other: &mut Self, at: InboundExchange, peer: PeerKey) {
+    /// Sends all queued items in the response to an exchange of the other node, which is its `own`
+    /// to this one, and handles the acknowledgement.
+    pub(crate) fn returns_to(&mut self, other: &mut Self, at: InboundExchange, own: (PeerKey, ExchangeNumber)) {
         let exchange = self.core.open_return(self.now, at).unwrap();
-        let inbound = other.core.accept_return(other.now, peer, exchange).unwrap();
+        let inbound = other.core.accept_return(other.now, own, exchange).unwrap();
         while let Some(frame) = self.core.take_lane_frame(self.now, at.peer, exchange) {
             other.core.batch(other.now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
         }
-        let last = other.core.take_acknowledgement(other.now, peer).unwrap();
+        let last = other.core.take_acknowledgement(other.now, own.0).unwrap();
         self.core.return_acknowledged(self.now, at, last);
     }
 

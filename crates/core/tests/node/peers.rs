@@ -102,7 +102,7 @@ fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
     holder.core.batch(holder.now, inbound, &frame[HEAD_BYTES..]).unwrap();
     holder.send_frame(recipients, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
     assert_eq!(holder.core.peers().next().unwrap().1, None, "it has no address");
-    holder.returns_to(&mut sender, inbound, peer);
+    holder.returns_to(&mut sender, inbound, (peer, exchange));
     assert_eq!(sender.take_output(senders).outcomes, [(1, DeliveryOutcome::Done)]);
     holder.core.inbound_lane_ended(holder.now, inbound);
     assert!(holder.core.open_return(holder.now, inbound).is_none());
@@ -119,7 +119,9 @@ fn batch_of_an_earlier_exchange_is_not_executed() {
     let (exchange, earlier) = sender.opens_lane_to(&mut holder);
     let (peer, _) = sender.core.peers().next().unwrap();
     let frame = sender.core.take_lane_frame(sender.now, peer, exchange).unwrap();
-    let (_, later) = sender.opens_lane_to(&mut holder);
+    let (own, later) = sender.opens_lane_to(&mut holder);
+    let mut accepts = |own| sender.core.accept_return(sender.now, (peer, own), ExchangeNumber(1)).is_some();
+    assert_eq!([accepts(exchange), accepts(own)], [false, true], "nothing returns in a replaced exchange");
     let outcome = holder.core.batch(holder.now, earlier, &frame[HEAD_BYTES..]);
     assert!(matches!(outcome, Err(BatchError::Over)), "{outcome:?}");
     assert!(holder.core.batch(holder.now, later, &frame[HEAD_BYTES..]).is_ok());

@@ -143,15 +143,15 @@ async fn read(node: Node, exchange: InboundExchange, mut body: Incoming) {
 }
 
 impl Node {
-    /// Adds the exchange that a peer forms in the response to this node's own, whose requests
-    /// `writer` writes. Returns `None` if it is known.
+    /// Adds the exchange that a peer forms in the response to this node's exchange `own`, whose
+    /// requests `writer` writes. Returns `None` if it is known, or `own` was replaced.
     pub(super) fn add_returned_lane(
         &self,
-        peer: PeerKey,
+        (peer, own): (PeerKey, ExchangeNumber),
         number: ExchangeNumber,
         writer: &LaneWriter,
     ) -> Option<InboundExchange> {
-        let exchange = self.with_core(|core| core.accept_return(Instant::now(), peer, number))?;
+        let exchange = self.with_core(|core| core.accept_return(Instant::now(), (peer, own), number))?;
         self.add_inbound_lane(InboundLane { exchange, writer: writer.clone(), reader: None });
         Some(exchange)
     }

@@ -266,7 +266,7 @@ impl LaneSender {
                 self.with_core(|core, now| core.lane_acknowledged(now, self.peer, exchange, number));
             }
             (Frame::Exchange(number), _) => {
-                returned.exchange = self.node.add_returned_lane(self.peer, number, writer);
+                returned.exchange = self.node.add_returned_lane((self.peer, exchange), number, writer);
             }
             (Frame::Batch(batch), Some(at)) => match self.with_core(|core, now| core.batch(now, at, batch)) {
                 Ok(()) => self.node.0.borrow_mut().acknowledge_promptly(at),
