@@ -89,9 +89,8 @@ const MAX_HELD_DELAY: Micros = 12 * SECOND;
 const MAX_DETOUR_DELAY: Micros = 6 * SECOND;
 /// Time without any other fault after which `MAX_DETOUR_DELAY` applies.
 pub(crate) const CALM_BEFORE: Micros = 15 * SECOND;
-/// Maximum time to an `ack` without faults, thus without retransmission, which begins after 2 s. It
-/// covers an attach, whose seven slowest hops in a row take longer than a second.
-const MAX_ACK_DELAY: Micros = 1_500 * MS;
+/// Maximum time to an `ack` without faults, thus without retransmission.
+const MAX_ACK_DELAY: Micros = SECOND;
 /// Number of messages to one recipient from which a fault can make it appear absent.
 const MANY_FOR_ONE: usize = 60;
 /// Maximum time from the end of a message's TTL to its write. It is longer by the longest opening
