@@ -96,8 +96,8 @@ const MANY_FOR_ONE: usize = 60;
 /// Maximum time from the end of a message's TTL to its write. It is longer by the longest opening
 /// if one was slow.
 const MAX_LATE_WRITE: Micros = 500 * MS;
-/// Maximum time that a TTL loses on its way, as servers count it in steps of 10 ms.
-const TTL_ROUNDING: Micros = 30 * MS;
+/// Maximum time that a TTL loses on its way: servers measure lateness in steps of 10 ms.
+const TTL_ROUNDING: Micros = 10 * MS;
 /// Maximum time from the end of the hold time to the outcome.
 const MAX_OUTCOME_DELAY: Micros = 5 * SECOND;
 
@@ -189,6 +189,15 @@ impl Ledger {
         if pending.len() > self.max_pending && !is_deaf {
             let what = format!("{} messages of socket {socket} have no outcome", pending.len());
             self.broken("store bound", what);
+        }
+    }
+
+    /// Records that a socket's client has a session, to which its edge gives the kept messages.
+    pub(crate) fn has_session(&mut self, socket: SocketId) {
+        for message in self.pending_by_socket.entry(socket).or_default().iter() {
+            let entry = &mut self.messages[*message];
+            entry.last_taken.get_or_insert(self.now);
+            entry.taken = Some((socket, self.now));
         }
     }
 

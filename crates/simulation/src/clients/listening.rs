@@ -35,6 +35,9 @@ impl World {
         match (kind, message["code"].as_str()) {
             ("welcome", _) => {
                 socket.welcomed = true;
+                if socket.proves {
+                    self.ledger.has_session(id);
+                }
                 if !here {
                     return;
                 }
