@@ -145,6 +145,7 @@ async fn drain_closes_the_listener_of_a_shared_address() {
         }
     };
     let test = async {
+        tokio::time::sleep(MOMENT).await;
         assert!(!is_open().await, "before it is ready");
         is_ready.send(()).unwrap();
         timeout(5 * MOMENT, opens()).await.unwrap();

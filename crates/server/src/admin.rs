@@ -65,18 +65,36 @@ mod tests {
 
     /// Returns the answer to a request with the token.
     async fn ask(token: Option<&str>, method: &str) -> Response {
+        request(token, method, Some(TOKEN)).await
+    }
+
+    async fn request(token: Option<&str>, method: &str, sent: Option<&str>) -> Response {
         let routes = Router::new().route("/view", get(async || "a view"));
         let router = operator_router(routes, token.map(|token| AdminToken::new(token).unwrap()));
         let request = Request::builder().method(method).uri("/admin/view");
-        let request = request.header(AUTHORIZATION, format!("Bearer {TOKEN}")).body(Body::empty()).unwrap();
-        router.oneshot(request).await.unwrap()
+        let request =
+            sent.iter().fold(request, |request, sent| request.header(AUTHORIZATION, format!("Bearer {sent}")));
+        router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     }
 
     #[tokio::test]
     async fn admin_refuses_every_request_when_no_token_is_set() {
         assert_eq!(ask(None, "GET").await.status(), 401);
-        assert_eq!(ask(Some("another-token-of-ours"), "GET").await.status(), 401);
         assert_eq!(ask(Some(TOKEN), "GET").await.status(), 200);
+    }
+
+    #[tokio::test]
+    async fn refusal_tells_a_wrong_token_from_a_missing_one() {
+        for (token, sent, why) in [
+            (Some("another-token-of-ours"), Some(TOKEN), "this is not the token"),
+            (Some(TOKEN), None, "send the token"),
+            (None, Some(TOKEN), "this server has no --admin-token-file"),
+        ] {
+            let response = request(token, "GET", sent).await;
+            assert_eq!(response.status(), 401);
+            let body = axum::body::to_bytes(response.into_body(), 1_024).await.unwrap();
+            assert!(String::from_utf8_lossy(&body).contains(why), "{body:?}");
+        }
     }
 
     #[tokio::test]

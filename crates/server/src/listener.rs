@@ -2,7 +2,6 @@
 //! edge, the node's shell and `http` accept from them.
 
 use std::io;
-use std::iter;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -47,13 +46,27 @@ impl Listener {
     /// at most 4,096. One that arrives within microseconds of the end is lost.
     pub fn close(self) -> Vec<(TcpStream, SocketAddr)> {
         let Ok(listener) = self.inner.into_std() else { return Vec::new() };
-        let queued = iter::from_fn(|| {
-            let (stream, peer) = listener.accept().ok()?;
-            stream.set_nonblocking(true).ok()?;
-            stream.set_nodelay(true).ok()?;
-            Some((TcpStream::from_std(stream).ok()?, peer))
-        });
-        queued.take(BACKLOG as usize).collect()
+        let mut queued = Vec::new();
+        for _ in 0..BACKLOG {
+            let accepted = listener.accept().and_then(|(stream, peer)| {
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(true)?;
+                Ok((TcpStream::from_std(stream)?, peer))
+            });
+            match accepted {
+                Ok(accepted) => queued.push(accepted),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if is_of_the_peer(&error) => {
+                    METRICS.accept_errors.inc();
+                }
+                Err(error) => {
+                    METRICS.accept_errors.inc();
+                    warn!(local = %self.local, %error, "cannot accept the queued connections, they are reset");
+                    break;
+                }
+            }
+        }
+        queued
     }
 
     /// Returns the bound address, with the selected port.
@@ -177,5 +190,24 @@ mod tests {
         tokio::io::AsyncReadExt::read(&mut client, &mut [0; 1]).await.unwrap();
         drop(client);
         assert_eq!(Listener::bind(address).unwrap().local_addr(), address);
+    }
+
+    #[tokio::test]
+    async fn closed_listener_returns_its_queue_and_another_serves() {
+        let port = SharedPort::bind(LOOPBACK.parse().unwrap()).unwrap();
+        let address = port.local_addr();
+        let listener = port.listen().unwrap();
+        assert!(Listener::bind(address).is_err(), "only sockets that share it can bind the port");
+        let (mut clients, mut queued) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            let client = TcpStream::connect(address).await.unwrap();
+            queued.push(client.local_addr().unwrap());
+            clients.push(client);
+        }
+        let mut next = SharedPort::bind(address).unwrap().listen().unwrap();
+        let peers: Vec<_> = listener.close().into_iter().map(|(_, peer)| peer).collect();
+        assert_eq!(peers, queued);
+        let client = TcpStream::connect(address).await.unwrap();
+        assert_eq!(next.accept().await.1, client.local_addr().unwrap());
     }
 }

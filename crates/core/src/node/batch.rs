@@ -73,8 +73,8 @@ impl NodeCore {
         (peer, own): (PeerKey, ExchangeNumber),
         exchange: ExchangeNumber,
     ) -> Option<InboundExchange> {
-        // A replaced exchange may be one of the peer's next process, of which only its opening
-        // would have told.
+        // The opening of `own` has recorded the incarnation of the peer's present process, unless
+        // it was replaced.
         self.peers.lane_in(peer, own)?;
         let incarnation = self.peers.incarnation(peer)?;
         let is_new = self.peers.open_inbound(now, peer, incarnation, exchange);

@@ -238,12 +238,10 @@ impl NodeCore {
     /// Has the server of the edge with this name taken out of service for an operator, or returned.
     /// Returns `false` if no trunk of this name is connected.
     pub fn set_edge_drained(&mut self, name: &str, drained: bool) -> bool {
-        let mut trunks = self.trunks.trunks.values_mut();
-        let Some(trunk) = trunks.find(|trunk| !trunk.is_local && trunk.edge.as_deref() == Some(name)) else {
-            return false;
-        };
-        trunk.out.add(|out| ToEdge::SetDrained { drained }.append(out));
-        true
+        let is_its = |trunk: &&mut Trunk| !trunk.is_local && trunk.edge.as_deref() == Some(name);
+        // An edge that renews its trunk has two.
+        let trunks = self.trunks.trunks.values_mut().filter(is_its);
+        trunks.map(|trunk| trunk.out.add(|out| ToEdge::SetDrained { drained }.append(out))).count() > 0
     }
 
     /// Returns `true` if an edge has not answered the last request for reports.

@@ -8,7 +8,7 @@ use signaling_wire::lane::HEAD_BYTES;
 use signaling_wire::trunk::{ToEdge, ToNode};
 use signaling_wire::{Elapsed, RemainingTtl, Seq};
 
-use crate::node::{HOLD, Node, SECOND, client_of};
+use crate::node::{HOLD, Node, SECOND};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -26,16 +26,11 @@ fn ttls(core: &mut NodeCore, trunk: TrunkKey) -> (Option<Duration>, Vec<Duration
     (time, ttls)
 }
 
-/// A sender with the client alice, and a holder with the trunk of her recipient bob.
+/// As [`Node::pair`], without the output of the attachment.
 fn pair() -> ((Node, TrunkKey), (Node, TrunkKey), String) {
-    let ((mut sender, senders), mut holder) = (Node::among(&["a", "b"]), Node::new("b"));
-    holder.set_view(&["a", "b"]);
-    let recipients = holder.core.trunk_up(holder.now);
-    sender.attach(senders, 0, "alice", 0);
-    let bob = client_of("b", &["a", "b"]);
-    holder.attach(recipients, 0, &bob, 0);
+    let (sender, (mut holder, recipients), bob) = Node::pair();
     ttls(&mut holder.core, recipients);
-    ((sender, senders), (holder, recipients), bob)
+    (sender, (holder, recipients), bob)
 }
 
 #[test]

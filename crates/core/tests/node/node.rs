@@ -41,6 +41,18 @@ impl Node {
         (node, trunk)
     }
 
+    /// Creates node "a" with alice, and node "b" with a client that it owns, each in slot 0 of the
+    /// returned trunk and in the view of the other. Returns the id of the latter client too.
+    pub(crate) fn pair() -> ((Self, TrunkKey), (Self, TrunkKey), String) {
+        let ((mut sender, senders), mut holder) = (Self::among(&["a", "b"]), Self::new("b"));
+        holder.set_view(&["a", "b"]);
+        let recipients = holder.core.trunk_up(holder.now);
+        sender.attach(senders, 0, "alice", 0);
+        let bob = client_of("b", &["a", "b"]);
+        holder.attach(recipients, 0, &bob, 0);
+        ((sender, senders), (holder, recipients), bob)
+    }
+
     /// Creates node "a" with a client in slot 0 of the returned trunk.
     pub(crate) fn with_client(client_id: &str) -> (Self, TrunkKey) {
         let (mut node, trunk) = Self::with_trunk();

@@ -131,12 +131,7 @@ fn batch_of_an_earlier_exchange_is_not_executed() {
 
 #[test]
 fn batch_of_a_peer_that_left_and_returned_runs_once() {
-    let ((mut sender, senders), mut holder) = (Node::among(&["a", "b"]), Node::new("b"));
-    holder.set_view(&["a", "b"]);
-    let recipients = holder.core.trunk_up(holder.now);
-    sender.attach(senders, 0, "alice", 0);
-    let bob = client_of("b", &["a", "b"]);
-    holder.attach(recipients, 0, &bob, 0);
+    let ((mut sender, senders), (mut holder, recipients), bob) = Node::pair();
     sender.up(senders, 0, 1, &bob, 0);
     let peer = sender.core.peers().next().unwrap().0;
     for (downs, away) in [(vec![1], Duration::ZERO), (vec![], 59 * SECOND), (vec![2], 60 * SECOND)] {
