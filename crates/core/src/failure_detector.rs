@@ -52,11 +52,12 @@ impl FailureDetector {
         is_news
     }
 
-    /// Records a failure. Returns `true` if the member becomes suspect, `false` if it already is.
+    /// Records a failure. Returns `true` if it is the first one after an answer, also of a suspect.
     pub fn failed(&mut self, now: Instant) -> bool {
+        let is_news = self.is_answering();
         self.answering_since = None;
         if self.suspect {
-            return false;
+            return is_news;
         }
         let flaps = now.saturating_duration_since(self.trusted_since) < FAILURE_MEMORY;
         self.probation = match self.known {
@@ -108,10 +109,10 @@ mod tests {
         let start = Instant::now();
         let mut trust = known(start);
         assert!(trust.failed(start));
-        assert!(!trust.failed(start), "it is suspect already");
+        assert!(!trust.failed(start), "it has failed already");
         trust.answered(start + SECOND);
         assert!(!trust.end_probation(start + 5 * SECOND));
-        trust.failed(start + 5 * SECOND);
+        assert!(trust.failed(start + 5 * SECOND), "it has answered since");
         trust.answered(start + 6 * SECOND);
         trust.answered(start + 9 * SECOND);
         assert!(!trust.end_probation(start + 10 * SECOND));

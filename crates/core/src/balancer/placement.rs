@@ -96,7 +96,8 @@ impl Placement {
     /// becomes suspect. One that is unknown or suspect, has a trunk, or reports draining does not.
     pub fn failed(&mut self, now: Instant, id: &NodeId) -> bool {
         let Some(node) = self.node_by_id.get_mut(id) else { return false };
-        node.link.is_none() && !node.reports_draining && node.trust.failed(now)
+        let was_suspect = node.trust.is_suspect();
+        node.link.is_none() && !node.reports_draining && node.trust.failed(now) && !was_suspect
     }
 
     /// Returns `true` if the node reported over its trunk that it drains. The view does not count.

@@ -255,7 +255,8 @@ impl Peers {
         self.peers.get(peer).is_some_and(|peer| peer.trust.is_answering())
     }
 
-    /// Records that a peer refused a connection. Returns `true` if it becomes suspect.
+    /// Records that a peer refused a connection. Returns `true` if it is its first failure after an
+    /// answer: routes to clients there are over.
     pub(super) fn refused(&mut self, now: Instant, peer: PeerKey) -> bool {
         let is_news = self.peers.get_mut(peer).is_some_and(|peer| peer.trust.failed(now));
         if is_news {
@@ -272,7 +273,7 @@ impl Peers {
     }
 
     /// Cuts stuck lanes, and has idle ones send a batch. In the view, suspects silent peers and
-    /// ends probations. Returns `true` if a peer became suspect or healthy.
+    /// ends probations. Returns `true` if a peer became healthy or stopped answering.
     pub(super) fn sweep(&mut self, now: Instant) -> bool {
         let Self { peers, view, rules, woken, .. } = self;
         let mut changed = false;

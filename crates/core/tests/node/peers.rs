@@ -78,6 +78,25 @@ fn message_is_rerouted_when_its_location_expires() {
     assert!(node.take_batches().iter().any(|batch| forgets(batch, &here)));
 }
 
+#[test]
+fn message_is_rerouted_when_a_suspect_stops_answering_again() {
+    let ((mut node, trunk), mut other) = (Node::among(&["a", "b"]), Node::new("b"));
+    other.set_view(&["a", "b"]);
+    let there = other.core.trunk_up(other.now);
+    let here = client_of("a", &["a", "b"]);
+    other.attach(there, 0, &here, 0);
+    other.sends_to(&mut node);
+    let peer = node.core.peers().next().unwrap().0;
+    node.core.refused(node.now, peer);
+    // It answers again, as a suspect.
+    node.opens_lane();
+    node.attach(trunk, 0, "anna", 0);
+    node.up(trunk, 0, 1, &here, 0);
+    assert!(node.take_batches().iter().any(|batch| read(batch).1.contains(&here)), "it has the client");
+    node.core.refused(node.now, peer);
+    assert!(node.take_batches().iter().any(|batch| forgets(batch, &here)));
+}
+
 /// Returns `true` if a batch has the peer forget the messages to a client.
 fn forgets(mut batch: &[u8], client: &str) -> bool {
     forward::open(&mut batch).unwrap();
