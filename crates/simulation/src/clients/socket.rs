@@ -153,8 +153,10 @@ impl World {
         let Some((edge, key)) = self.key_of(id) else { return };
         let core = &mut self.edges[edge].core;
         core.socket_opened(self.agenda.instant(), key);
+        // A newcomer that must prove that it lives gets a Ping, or a close if its node was lost.
+        let has_welcome = core.output(key).first() == Some(&(0x80 | TEXT));
         let socket = &mut self.sockets[id];
-        socket.proves = core.output(key).first() == Some(&(0x80 | PING));
+        socket.proves = !has_welcome;
         (socket.state, socket.opened_at) = (State::Open, self.agenda.now());
         self.trace.line(|| format!("socket {id} of c{} is open", socket.client));
         if socket.left {

@@ -351,6 +351,10 @@ impl NodeCore {
                     let at = self.rooms.followed_state(room);
                     self.rooms.add_seat(room, session, status, at);
                     self.send_state(session);
+                }
+                // Another place: the client left and joined again without an answer here. It gets
+                // no change about itself, and a list from in between lacks it.
+                if former != status {
                     self.rooms.schedule_state(room, session);
                 }
             }
