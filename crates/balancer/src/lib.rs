@@ -5,7 +5,7 @@
 //! | [`backend`] | assigns clients to trunks, by `signaling_core::balancer` |
 //! | [`trunk_manager`] | opens and closes trunks to the nodes of the view |
 //! | `operator` | answers under `/admin` |
-//! | `pages`, `buttons` | pages of the public listener |
+//! | `pages` | files of the public listener |
 //! | [`metrics`] | metrics beyond those of the edge |
 //! | [`config`] | flags |
 //! | [`run`](run()) | starts all of them on one thread, and drains |
@@ -13,7 +13,6 @@
 //! The edge crate holds the clients' sockets.
 
 pub mod backend;
-mod buttons;
 pub mod config;
 pub mod metrics;
 mod operator;

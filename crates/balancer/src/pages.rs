@@ -1,21 +1,9 @@
-//! Files of the public listener, built into the binary: browser SDK and demo pages, for `run`.
+//! Files of the public listener, built into the binary: the browser SDK, for `run`.
 
 use std::sync::LazyLock;
 
 use axum::Router;
-use signaling_server::built_in_files;
 use signaling_server::http::files::{self, Audience, File, SCRIPT};
-use signaling_server::http::not_found;
-
-/// Content security policy of the demo: own files, WebSockets to any host, no inline scripts.
-const POLICY: &str =
-    "default-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-/// Policy of pages with clients of dialects. They also load packages from a CDN, by their hashes.
-/// The hash here is that of the import map, which `packages.js` adds.
-const PACKAGES_POLICY: &str = "default-src 'self'; connect-src 'self' ws: wss:; \
-     script-src 'self' https://unpkg.com/ 'sha256-XLtrl6ktqOIk9hfVsQ3C9Tg9z45HTMNeRgAZsRLSD0E='; \
-     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Names that the SDK exports, each with its module.
 const EXPORTS: &str = include_str!("../../client/web/index.js");
@@ -73,38 +61,9 @@ fn join() -> String {
     lines.flat_map(|line| [line.strip_prefix("export ").unwrap_or(line), "\n"]).collect()
 }
 
-const DEMO: &[File] = built_in_files!["../web/":
-    "/" HTML "index.html",
-    "/style.css" CSS "style.css",
-    "/icon.svg" SVG "icon.svg",
-    "/app.js" SCRIPT "app.js",
-    "/camera.js" SCRIPT "camera.js",
-    "/explain.js" SCRIPT "explain.js",
-    "/identity.js" SCRIPT "identity.js",
-    "/mesh.js" SCRIPT "mesh.js",
-    "/pattern.js" SCRIPT "pattern.js",
-    "/tiles.js" SCRIPT "tiles.js",
-    "/view.js" SCRIPT "view.js",
-];
-
-/// Pages with clients of dialects, and their modules.
-const DIALECTS: &[File] = built_in_files!["../web/":
-    "/peerjs.html" HTML "peerjs.html",
-    "/peerjs.js" SCRIPT "peerjs.js",
-    "/y-webrtc.html" HTML "y-webrtc.html",
-    "/y-webrtc.js" SCRIPT "y-webrtc.js",
-    "/packages.js" SCRIPT "packages.js",
-    "/simple-peer.js" SCRIPT "simple-peer.js",
-];
-
-/// Returns routes to the SDK's modules, with `demo` also to the demo pages. Other paths get 404.
-pub(crate) fn router(demo: bool) -> Router {
-    let mut router = files::serve(Router::new(), SDK.as_slice(), Audience::Anyone);
-    if demo {
-        router = files::serve(router, DEMO, Audience::ThisOrigin(POLICY));
-        router = files::serve(router, DIALECTS, Audience::ThisOrigin(PACKAGES_POLICY));
-    }
-    router.fallback(not_found)
+/// Returns routes to the SDK's modules.
+pub(crate) fn router() -> Router {
+    files::serve(Router::new(), SDK.as_slice(), Audience::Anyone)
 }
 
 #[cfg(test)]
@@ -124,18 +83,18 @@ mod tests {
         if let Some(known) = known {
             request.headers_mut().insert(IF_NONE_MATCH, known.clone());
         }
-        router(false).oneshot(request).await.unwrap()
+        router().oneshot(request).await.unwrap()
     }
 
-    /// Returns the files of a folder of this package.
+    /// Returns the files of a folder of the SDK's package.
     fn files_in(folder: &str) -> impl Iterator<Item = PathBuf> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client").join(folder);
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path())
     }
 
     #[test]
     fn sdk_joins_every_module_and_its_exports() {
-        for path in ["../client/web", "../client/web/core"].into_iter().flat_map(files_in) {
+        for path in ["web", "web/core"].into_iter().flat_map(files_in) {
             let name = path.file_name().unwrap().to_str().unwrap();
             if name.ends_with(".js") && !name.ends_with(".test.js") && !["index.js", "react.js"].contains(&name) {
                 let module = std::fs::read_to_string(&path).unwrap();
@@ -164,15 +123,6 @@ mod tests {
             }
         }
         assert!(names.contains("Client"));
-    }
-
-    #[test]
-    fn demo_serves_every_file_of_its_folder() {
-        for file in files_in("web") {
-            let name = file.file_name().unwrap().to_str().unwrap();
-            let path = if name == "index.html" { "/".to_owned() } else { format!("/{name}") };
-            assert!([DEMO, DIALECTS].concat().iter().any(|file| file.path == path), "{path} is not served");
-        }
     }
 
     #[tokio::test]

@@ -17,7 +17,6 @@ use tokio::task::JoinSet;
 use tracing::info;
 
 use crate::backend::BalancerBackend;
-use crate::buttons;
 use crate::config::Config;
 use crate::operator::{self, Floor, OperatorApi};
 use crate::pages;
@@ -95,9 +94,9 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(load_readiness.run().context("cannot create the client for client counts")?);
     tasks.spawn_local(proofs.secrets().clone().follow(|_| {}));
     tasks.spawn_local(edge.clone().renew_certificate());
-    let mut pages = pages::router(config.demo);
+    let mut pages = pages::router().fallback(not_found);
     if config.demo {
-        pages = pages.merge(buttons::router(config.demo_control.clone()));
+        pages = pages.merge(signaling_demo::router(config.demo_control.clone()));
     }
     let ready = health.clone();
     let ready = async move { ready.until_ready().await };

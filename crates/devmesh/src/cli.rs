@@ -6,6 +6,8 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use signaling_devmesh::{Act, Binaries, MeshOptions, ServerStatus};
 
+use crate::page::PageOptions;
+
 /// Runs a local signaling mesh of the real binaries
 #[derive(Debug, Parser)]
 #[command(name = "mesh-dev", version)]
@@ -21,6 +23,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Start a mesh with the demo page, and run until `down` or Ctrl-C
     Up(Up),
+    /// Serve the demo page before a mesh elsewhere, until Ctrl-C
+    Page(PageOptions),
     #[command(flatten)]
     Act(Act),
 }

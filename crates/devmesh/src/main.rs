@@ -1,6 +1,8 @@
-//! `mesh-dev`: runs a local mesh of the real binaries, and acts on a running one.
+//! `mesh-dev`: runs a local mesh of the real binaries, acts on a running one, and serves the demo
+//! before a mesh elsewhere.
 
 mod cli;
+mod page;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -36,6 +38,7 @@ async fn main() -> ExitCode {
 async fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Up(options) => up(options.into_mesh_options(cli.dir)?).await,
+        Command::Page(options) => page::serve(options).await,
         Command::Act(act) => {
             let servers = act.request(&cli.dir).await?;
             if act == Act::Status {

@@ -1,6 +1,6 @@
 //! nginx and HAProxy before several balancers, with the configurations of `deploy/front`. Clients
 //! reach each other. They connect to the balancer with the fewest connections, never to a draining
-//! one. They count by the address that the proxy sees.
+//! one. They count by the address that the proxy sees. `mesh-dev page` serves the demo before a mesh.
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use signaling_devmesh::{Service, hold_port};
 use signaling_integration_tests::{
-    Head, Peer, TestMesh, admin, ask_on, becomes, connect_from, ends, eventually, host, metric, program, repository,
-    talk,
+    Head, LineProgram, Peer, TestMesh, admin, ask, ask_on, becomes, binaries, connect_from, ends, eventually, host,
+    metric, program, repository, talk,
 };
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
@@ -64,6 +64,33 @@ async fn haproxy_closes_a_request_that_stays_incomplete() {
     let mut stream = TcpStream::connect(("127.0.0.1", front.listen)).await.unwrap();
     stream.write_all(b"GET /v1/connect?client_id=slow HTTP/1.1\r\nHost: a\r\n").await.unwrap();
     assert!(ends(&mut stream, Duration::from_secs(10)).await);
+}
+
+#[tokio::test]
+async fn mesh_dev_serves_the_demo_before_a_mesh_elsewhere() {
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
+    let to = format!("http://{}", mesh.address());
+    let mut command = tokio::process::Command::new(binaries().join("mesh-dev"));
+    let mut page = LineProgram::start(command.args(["page", "--listen", "127.0.0.1:0", "--to", &to]));
+    let line = page.line().await;
+    let address = host(line.split_whitespace().last().unwrap()).trim_end_matches('/').to_owned();
+
+    let index = ask(&address, Head::get("/")).await;
+    assert!(index.body.contains("app.js"), "{index:?}");
+    assert!(index.header("content-security-policy").is_some());
+    for path in ["/signaling-mesh.mjs", "/v1/connect?client_id=", "/none"] {
+        let here = ask(&address, Head::get(path)).await;
+        let there = ask(&mesh.address(), Head::get(path)).await;
+        assert_eq!((here.status, &here.body), (there.status, &there.body), "{path}");
+    }
+    let ids = ["ada", "bob"].map(str::to_owned);
+    let mut peers = Peer::connect_all(&format!("ws://{address}"), ids).await;
+    talk(&mut peers, "through the page's server").await;
+
+    mesh.kill("balancer-0").await.unwrap();
+    assert_eq!(peers[0].closed().await, None, "the client sees the end of its connection");
+    let answer = ask(&address, Head::get("/signaling-mesh.mjs")).await;
+    assert_eq!((answer.status, answer.error_code().as_str()), (502, "no_mesh"));
 }
 
 /// A running proxy.

@@ -1,4 +1,4 @@
-//! Buttons of the demo page, for `run`. Forwards their requests to the control socket of the
+//! Buttons of the demo page. Forwards their requests to the control socket of the
 //! `mesh-dev` process that runs this mesh.
 //!
 //! The buttons can kill servers, so pages of other origins and other machines may not use them.
