@@ -75,12 +75,13 @@ async fn mesh_dev_serves_the_demo_before_a_mesh_elsewhere() {
     let line = page.line().await;
     let address = host(line.split_whitespace().last().unwrap()).trim_end_matches('/').to_owned();
 
-    let index = ask(&address, Head::get("/")).await;
+    let get = |path: &str| Head::get(path).with("Connection", "close");
+    let index = ask(&address, get("/")).await;
     assert!(index.body.contains("app.js"), "{index:?}");
     assert!(index.header("content-security-policy").is_some());
     for path in ["/signaling-mesh.mjs", "/v1/connect?client_id=", "/none"] {
-        let here = ask(&address, Head::get(path)).await;
-        let there = ask(&mesh.address(), Head::get(path)).await;
+        let here = ask(&address, get(path)).await;
+        let there = ask(&mesh.address(), get(path)).await;
         assert_eq!((here.status, &here.body), (there.status, &there.body), "{path}");
     }
     let ids = ["ada", "bob"].map(str::to_owned);
@@ -89,7 +90,7 @@ async fn mesh_dev_serves_the_demo_before_a_mesh_elsewhere() {
 
     mesh.kill("balancer-0").await.unwrap();
     assert_eq!(peers[0].closed().await, None, "the client sees the end of its connection");
-    let answer = ask(&address, Head::get("/signaling-mesh.mjs")).await;
+    let answer = ask(&address, get("/signaling-mesh.mjs")).await;
     assert_eq!((answer.status, answer.error_code().as_str()), (502, "no_mesh"));
 }
 
