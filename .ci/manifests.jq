@@ -52,6 +52,14 @@ def rules_of_pod($pod): . as $objects |
     and all($spec.volumes[]?; .hostPath == null)),
   rule("has a memory limit"; $container.resources.limits.memory != null),
   rule("gets no variables of Services"; $spec.enableServiceLinks == false),
+  rule("spreads over machines without labels of zones, and leaves a dead one soon";
+    $pod.name == "mesh-load" or (
+      ([$spec.topologySpreadConstraints[] | .topologyKey] == ["kubernetes.io/hostname"])
+      and ([$spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[]
+        | select(.podAffinityTerm.labelSelector | selects($pod.labels)).podAffinityTerm.topologyKey]
+        == ["topology.kubernetes.io/zone"])
+      and ([$spec.tolerations[] | select(.effect == "NoExecute" and .tolerationSeconds <= 10).key] | sort
+        == ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]))),
   rule("runs a version of its image"; $container.image | test(":[^:/]+$") and (endswith(":latest") | not)),
   rule("mounts an API token only for discovery";
     $spec.automountServiceAccountToken == ($pod | flag("discovery") != null)),

@@ -41,6 +41,12 @@ need() {
     ((missing == 0)) || exit 1
 }
 
+# Exits if docker cannot build the image.
+need_buildkit() {
+    "$DOCKER" buildx version >/dev/null 2>&1 ||
+        fail "$DOCKER has no BuildKit, which builds the image: install its plugin buildx (on Debian: apt-get install docker-buildx)"
+}
+
 need_docker_daemon() {
     "$DOCKER" info >/dev/null 2>&1 ||
         fail "the daemon of $DOCKER does not answer: start it (systemctl start docker), or join the group docker"
@@ -120,11 +126,16 @@ on_cluster() {
     fi
 }
 
-# Succeeds if the kind cluster exists. Exits if kind reports an error.
+# Succeeds if the kind cluster exists. Exits if kind reports an error, or if a machine of the
+# cluster is stopped, as after a reboot.
 kind_cluster_exists() {
-    local clusters
+    local clusters machines
     clusters=$("$KIND" get clusters) || fail "$KIND cannot list its clusters (see above): check that docker runs"
-    grep -qxF -- "$CLUSTER" <<<"$clusters"
+    grep -qxF -- "$CLUSTER" <<<"$clusters" || return 1
+    machines=$("$DOCKER" ps --all --filter "label=io.x-k8s.kind.cluster=$CLUSTER" --filter status=exited \
+        --format '{{.Names}}' | sort | tr '\n' ' ')
+    [[ -z $machines ]] || fail "machines of the kind cluster $CLUSTER are stopped. To start them: $DOCKER start ${machines% }
+To delete the cluster: $KIND delete cluster --name $CLUSTER"
 }
 
 # Succeeds if `make deploy` created the kind cluster. Exits if the cluster does not answer.

@@ -51,12 +51,15 @@ DELETES_MESH="delete --ignore-not-found -f deploy/overlays"
     run make deploy
     [ "$status" -eq 0 ]
     [[ $output == *http://127.0.0.1:8080/* ]]
+    [ "${lines[-1]}" = "For kubectl: export KUBECONFIG=$CARGO_TARGET_DIR/deploy/kubeconfig-signaling" ]
     grep -q 'image: signaling-mesh:v1$' "$CARGO_TARGET_DIR/deploy/rendered.yaml"
     diff <(calls) - <<END
 docker info
+docker buildx version
 kind get clusters
 kind create cluster --name signaling --config deploy/kind.yaml --kubeconfig @/kubeconfig-signaling --wait 180s
 $ON_KIND --namespace kube-system create configmap signaling-mesh-made-this-cluster
+$ON_KIND wait --for=condition=Ready nodes --all --timeout=180s
 docker info
 docker build $LABELS --iidfile @/image.digest -f deploy/Dockerfile -t signaling-mesh:v1 .
 kind load docker-image signaling-mesh:v1 --name signaling
@@ -192,6 +195,20 @@ END
     says docker-down
     fails_with deploy "the daemon of docker does not answer"
     [ "$(calls)" = "docker info" ]
+    rm "$ANSWERS/docker-down"
+    says no-buildkit
+    fails_with deploy "apt-get install docker-buildx"
+    not_called kind
+}
+
+@test "each target names the machines of a stopped cluster" {
+    says clusters signaling
+    says stopped $'signaling-worker\nsignaling-control-plane'
+    for target in deploy load-kind undeploy; do
+        fails_with "$target" "docker start signaling-control-plane signaling-worker
+To delete the cluster: kind delete cluster --name signaling"
+    done
+    not_called kubectl
 }
 
 @test "manifests rejects a kubectl that is too old" {
@@ -223,6 +240,7 @@ END
     make undeploy
     diff <(calls) - <<END
 kind get clusters
+docker ps --all --filter label=io.x-k8s.kind.cluster=signaling --filter status=exited --format {{.Names}}
 kind export kubeconfig --name signaling --kubeconfig @/kubeconfig-signaling
 $ON_KIND --namespace kube-system get configmap signaling-mesh-made-this-cluster --ignore-not-found --output name
 $DELETES_CLUSTER

@@ -1,6 +1,6 @@
 //! nginx and HAProxy before several balancers, with the configurations of `deploy/front`. Clients
 //! reach each other. They connect to the balancer with the fewest connections, never to a draining
-//! one. They count by the address that the proxy sees. `mesh-dev page` serves the demo before a mesh.
+//! one. They count by the address that the proxy sees. `mesh-dev page` has the demo before a mesh.
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
