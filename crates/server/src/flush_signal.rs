@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signaling_core::edge::FlushUrgency;
 use signaling_wire::limits;
@@ -18,12 +18,34 @@ use crate::turn_end::TurnEnd;
 /// the same time in all servers of a machine.
 pub const FLUSH_DELAY: Duration = Duration::from_millis(10);
 
+/// The last flush of one connection.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct LastFlush(Option<Instant>);
+
+impl LastFlush {
+    /// Records a flush.
+    pub fn record(&mut self, now: Instant) {
+        self.0 = Some(now);
+    }
+
+    /// Returns when frames are due that wait since `now`: at once if the connection has not flushed
+    /// for [`FLUSH_DELAY`], otherwise at the next multiple of it. A quiet connection has no
+    /// frames that could share the write.
+    pub fn next(self, now: Instant) -> Instant {
+        match self.0 {
+            Some(last) if now.saturating_duration_since(last) < FLUSH_DELAY => next_multiple(now, FLUSH_DELAY),
+            _ => now,
+        }
+    }
+}
+
 /// Flush requests for the one task that takes batches from a core and writes them. Requests before
 /// this task runs count as one, so the frames of one turn share a batch.
 #[derive(Debug, Default)]
 pub struct FlushSignal {
     requested: Notify,
     due: Cell<Due>,
+    last: Cell<LastFlush>,
     turn_end: Arc<TurnEnd>,
 }
 
@@ -41,8 +63,8 @@ impl FlushSignal {
         Self { turn_end: Arc::clone(coalescer.turn_end()), ..Self::default() }
     }
 
-    /// Requests a flush: at once if `Immediate`, at the next multiple of [`FLUSH_DELAY`] if
-    /// `Delayed`, none if `Idle`. The earliest request counts.
+    /// Requests a flush: at once if `Immediate`, by [`LastFlush::next`] if `Delayed`, none if
+    /// `Idle`. The earliest request counts.
     pub fn request(&self, urgency: FlushUrgency) {
         match urgency {
             FlushUrgency::Idle => {}
@@ -58,11 +80,11 @@ impl FlushSignal {
         }
     }
 
-    /// Requests a flush at the next multiple of [`FLUSH_DELAY`].
     fn flush_soon(&self) {
         if self.due.get() == Due::Never {
             let now = time::Instant::now().into_std();
-            self.due.set(Due::At(next_multiple(now, FLUSH_DELAY).into()));
+            let at = self.last.get().next(now);
+            self.due.set(if at > now { Due::At(at.into()) } else { Due::Now });
             self.requested.notify_one();
         }
     }
@@ -93,12 +115,15 @@ impl FlushSignal {
         // A turn does not end while a task yields again and again.
         let _ = timeout(FLUSH_DELAY, self.turn_end.wait()).await;
         self.due.set(Due::Never);
+        let mut last = self.last.get();
+        last.record(time::Instant::now().into_std());
+        self.last.set(last);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::{Instant, timeout};
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -106,7 +131,7 @@ mod tests {
     async fn immediate_request_is_due_at_once_with_an_earlier_one() {
         let now: fn(&FlushSignal) = FlushSignal::flush_now;
         for (what, earlier) in [("immediate", now), ("delayed", FlushSignal::flush_soon)] {
-            let (signal, start) = (FlushSignal::default(), Instant::now());
+            let (signal, start) = (FlushSignal::default(), time::Instant::now());
             earlier(&signal);
             signal.flush_now();
             signal.wait().await;
@@ -118,9 +143,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn delayed_requests_of_all_signals_are_due_together() {
         let (one, other) = (FlushSignal::default(), FlushSignal::default());
-        one.flush_soon();
-        one.wait().await;
-        let start = Instant::now();
+        for signal in [&one, &other] {
+            signal.flush_now();
+            signal.wait().await;
+        }
+        let start = time::Instant::now();
         one.flush_soon();
         time::advance(FLUSH_DELAY / 3).await;
         other.flush_soon();
@@ -132,5 +159,20 @@ mod tests {
         assert_eq!(start.elapsed(), waited);
         assert!(waited.abs_diff(FLUSH_DELAY) <= Duration::from_millis(1), "{waited:?}");
         assert!(timeout(Duration::from_secs(9), one.wait()).await.is_err(), "it counts once");
+    }
+    #[tokio::test(start_paused = true)]
+    async fn delayed_request_is_due_at_once_on_a_quiet_connection() {
+        let (signal, start) = (FlushSignal::default(), time::Instant::now());
+        signal.flush_soon();
+        signal.wait().await;
+        assert_eq!(start.elapsed(), Duration::ZERO, "the first flush");
+        signal.flush_soon();
+        signal.wait().await;
+        assert!(start.elapsed() > Duration::ZERO, "shortly after a flush");
+        time::advance(FLUSH_DELAY).await;
+        let start = time::Instant::now();
+        signal.flush_soon();
+        signal.wait().await;
+        assert_eq!(start.elapsed(), Duration::ZERO, "quiet again");
     }
 }

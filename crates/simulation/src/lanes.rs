@@ -57,6 +57,8 @@ pub(crate) struct Exchange {
     is_opened: bool,
     /// A timer flushes output that may wait.
     is_waiting: bool,
+    /// Time of the sender's last batch.
+    sent_at: Micros,
     sides: [Side; 2],
 }
 
@@ -115,6 +117,7 @@ impl World {
             inbound,
             is_opened: true,
             is_waiting: false,
+            sent_at: 0,
             sides,
         });
         self.carry(id, End::Sender, move |world| world.return_arrives(id, carrier));
@@ -145,8 +148,8 @@ impl World {
         let process = |host: Host| (host, self.server(host).generation);
         let side = |host| Side { process: process(host), open: host == here, severed: false, arrives: 0 };
         let (began, inbound, sides) = (self.agenda.now(), None, [side(here), side(there)]);
-        let (carrier, is_opened, is_waiting) = (None, false, false);
-        self.exchanges.push(Exchange { from, to, peer, number, carrier, began, inbound, is_opened, is_waiting, sides });
+        let (carrier, is_opened, is_waiting, sent_at) = (None, false, false, 0);
+        self.exchanges.push(Exchange { from, to, peer, number, carrier, began, inbound, is_opened, is_waiting, sent_at, sides });
         let delay = self.rng.delay();
         let is_frozen = self.frozen_lanes.get(&(from, to)).is_some_and(|until| *until > began);
         if self.reaches(here, there) && self.reaches(there, here) && !is_frozen {
@@ -249,7 +252,7 @@ impl World {
                 FlushUrgency::Delayed if std::mem::replace(&mut self.exchanges[id].is_waiting, true) => {}
                 FlushUrgency::Delayed => {
                     let now = self.agenda.now();
-                    self.later_as(Kind::Timer, Host::Node(index), next_flush(now) - now, move |world| {
+                    self.later_as(Kind::Timer, Host::Node(index), next_flush(now, self.exchanges[id].sent_at) - now, move |world| {
                         world.exchanges[id].is_waiting = false;
                         world.send_batches(id);
                     });
@@ -278,6 +281,7 @@ impl World {
                 }
                 None => Rc::from(&frame[HEAD_BYTES..]),
             };
+            self.exchanges[id].sent_at = self.agenda.now();
             let lost = if self.exchanges[id].side(End::Sender).severed { " (lost)" } else { "" };
             self.trace.sent(&batch, || format!("lane {id} n{from}>n{to}{lost} {}", describe(&batch)));
             self.carry(id, End::Sender, move |world| world.batch_arrives(id, &batch));

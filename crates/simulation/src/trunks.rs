@@ -92,9 +92,9 @@ const PING_AFTER: Micros = 500 * MS;
 /// Silence after which an end closes the connection.
 pub(crate) const SILENCE: Micros = 2 * SECOND;
 
-/// Returns the time of the next flush of delayed frames.
-pub(crate) fn next_flush(now: Micros) -> Micros {
-    (now / FLUSH_DELAY + 1) * FLUSH_DELAY
+/// Returns when delayed frames are flushed on a connection with its last output at `last`.
+pub(crate) fn next_flush(now: Micros, last: Micros) -> Micros {
+    if now - last < FLUSH_DELAY { (now / FLUSH_DELAY + 1) * FLUSH_DELAY } else { now }
 }
 
 impl World {
@@ -314,7 +314,7 @@ impl World {
         }
         let at = match wants {
             FlushUrgency::Idle => return,
-            FlushUrgency::Delayed if !due => next_flush(now).max(side.busy_until),
+            FlushUrgency::Delayed if !due => next_flush(now, side.said).max(side.busy_until),
             FlushUrgency::Delayed | FlushUrgency::Immediate => now.max(side.busy_until),
         };
         if at > now {

@@ -8,8 +8,7 @@ use std::time::Instant;
 use mio::{Interest, Registry};
 use signaling_core::edge::{EdgeCore, FlushUrgency, LinkKey, NodeReport};
 use signaling_server::FlushSignal;
-use signaling_server::clock::next_multiple;
-use signaling_server::flush_signal::FLUSH_DELAY;
+use signaling_server::flush_signal::LastFlush;
 use signaling_server::trunk::{OutboundTrunk, TrunkCloseReason};
 use slotmap::SecondaryMap;
 
@@ -43,29 +42,43 @@ pub(super) struct Links {
 
 struct TrunkLink {
     trunk: OutboundTrunk,
-    /// Time of the next flush. `None` if no frames wait.
-    flush_at: Option<Instant>,
+    flushes: Flushes,
 }
 
-/// Returns `true` if frames of this urgency must be written now. Keeps the time of their flush.
-fn is_flush_due(flush_at: &mut Option<Instant>, now: Instant, urgency: FlushUrgency) -> bool {
-    if urgency == FlushUrgency::Idle {
-        *flush_at = None;
-        return false;
+/// Flushes of one trunk.
+#[derive(Default)]
+struct Flushes {
+    last: LastFlush,
+    /// `None` if no frames wait.
+    next: Option<Instant>,
+}
+
+impl Flushes {
+    /// Returns `true` if frames of this urgency must be written now. Keeps the time of their flush.
+    fn is_due(&mut self, now: Instant, urgency: FlushUrgency) -> bool {
+        if urgency == FlushUrgency::Idle {
+            self.next = None;
+            return false;
+        }
+        let at = *self.next.get_or_insert_with(|| self.last.next(now));
+        urgency == FlushUrgency::Immediate || now >= at
     }
-    let at = *flush_at.get_or_insert_with(|| next_multiple(now, FLUSH_DELAY));
-    urgency == FlushUrgency::Immediate || now >= at
+
+    fn record(&mut self, now: Instant) {
+        self.next = None;
+        self.last.record(now);
+    }
 }
 
 impl TrunkLink {
-    /// Like [`is_flush_due`], but `false` for a closing trunk or while the kernel has unsent bytes.
+    /// Like [`Flushes::is_due`], but `false` for a closing trunk or while the kernel has unsent bytes.
     fn update_due(&mut self, now: Instant, core: &EdgeCore, link: LinkKey) -> bool {
         let urgency = if self.trunk.is_closing() { FlushUrgency::Idle } else { core.wants(link) };
-        is_flush_due(&mut self.flush_at, now, urgency) && self.trunk.is_free()
+        self.flushes.is_due(now, urgency) && self.trunk.is_free()
     }
 
-    fn write(&mut self, core: &mut EdgeCore, link: LinkKey) -> Result<(), TrunkCloseReason> {
-        self.flush_at = None;
+    fn write(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey) -> Result<(), TrunkCloseReason> {
+        self.flushes.record(now);
         while self.trunk.is_free() && core.wants(link) != FlushUrgency::Idle {
             let batch = core.take_batch(link);
             if batch.is_empty() {
@@ -82,7 +95,7 @@ impl Links {
     pub(super) fn add_trunk(&mut self, registry: &Registry, link: LinkKey, mut trunk: OutboundTrunk) -> io::Result<()> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(trunk.stream().source(), token_of_link(link), interest)?;
-        self.trunks.insert(link, TrunkLink { trunk, flush_at: None });
+        self.trunks.insert(link, TrunkLink { trunk, flushes: Flushes::default() });
         Ok(())
     }
 
@@ -112,7 +125,7 @@ impl Links {
     /// Returns when the first delayed frames are due. `None`: none, or trunks have unsent bytes.
     pub(super) fn next_flush(&self) -> Option<Instant> {
         let ready = self.trunks.values().filter(|it| it.trunk.is_free());
-        ready.filter_map(|it| it.flush_at).min()
+        ready.filter_map(|it| it.flushes.next).min()
     }
 
     fn keys(&self) -> Vec<LinkKey> {
@@ -138,7 +151,7 @@ impl LinkContext<'_> {
         for link in self.links.keys() {
             let Some(it) = self.links.trunks.get_mut(link) else { continue };
             if it.update_due(self.now, self.core, link)
-                && let Err(reason) = it.write(self.core, link)
+                && let Err(reason) = it.write(self.now, self.core, link)
             {
                 self.write_failed(link, reason);
                 has_failed = true;
@@ -253,6 +266,8 @@ mod tests {
 
     use mio::Poll;
     use signaling_core::edge::{ClientKey, Settings};
+    use signaling_server::clock::next_multiple;
+    use signaling_server::flush_signal::FLUSH_DELAY;
     use signaling_server::trunk::{PolledStream, Trunk};
     use signaling_wire::limits::SUSPECT_AFTER;
     use signaling_wire::trunk::ToEdge;
@@ -372,20 +387,24 @@ mod tests {
     }
 
     #[test]
-    fn delayed_frames_wait_for_the_next_flush_after_an_idle_link() {
+    fn delayed_frames_wait_only_on_a_trunk_that_flushed_lately() {
         use FlushUrgency::{Delayed, Idle, Immediate};
-        let mut flush_at = None;
+        let mut flushes = Flushes::default();
         let start = next_multiple(Instant::now(), FLUSH_DELAY);
         for (after, urgency, is_due) in [
-            (Duration::ZERO, Immediate, true),
-            (Duration::ZERO, Idle, false),
+            (Duration::ZERO, Delayed, true),
+            (FLUSH_DELAY / 4, Idle, false),
             (FLUSH_DELAY / 2, Delayed, false),
-            (FLUSH_DELAY, Delayed, true),
-            (FLUSH_DELAY, Idle, false),
+            (FLUSH_DELAY / 2, Immediate, true),
             (FLUSH_DELAY, Delayed, false),
-            (FLUSH_DELAY, Immediate, true),
+            (2 * FLUSH_DELAY, Delayed, true),
+            (3 * FLUSH_DELAY, Delayed, true),
         ] {
-            assert_eq!(is_flush_due(&mut flush_at, start + after, urgency), is_due, "{after:?}, {urgency:?}");
+            let now = start + after;
+            assert_eq!(flushes.is_due(now, urgency), is_due, "{after:?}, {urgency:?}");
+            if is_due {
+                flushes.record(now);
+            }
         }
     }
 }
