@@ -149,7 +149,19 @@ impl World {
         let side = |host| Side { process: process(host), open: host == here, severed: false, arrives: 0 };
         let (began, inbound, sides) = (self.agenda.now(), None, [side(here), side(there)]);
         let (carrier, is_opened, is_waiting, sent_at) = (None, false, false, 0);
-        self.exchanges.push(Exchange { from, to, peer, number, carrier, began, inbound, is_opened, is_waiting, sent_at, sides });
+        self.exchanges.push(Exchange {
+            from,
+            to,
+            peer,
+            number,
+            carrier,
+            began,
+            inbound,
+            is_opened,
+            is_waiting,
+            sent_at,
+            sides,
+        });
         let delay = self.rng.delay();
         let is_frozen = self.frozen_lanes.get(&(from, to)).is_some_and(|until| *until > began);
         if self.reaches(here, there) && self.reaches(there, here) && !is_frozen {
@@ -252,10 +264,15 @@ impl World {
                 FlushUrgency::Delayed if std::mem::replace(&mut self.exchanges[id].is_waiting, true) => {}
                 FlushUrgency::Delayed => {
                     let now = self.agenda.now();
-                    self.later_as(Kind::Timer, Host::Node(index), next_flush(now, self.exchanges[id].sent_at) - now, move |world| {
-                        world.exchanges[id].is_waiting = false;
-                        world.send_batches(id);
-                    });
+                    self.later_as(
+                        Kind::Timer,
+                        Host::Node(index),
+                        next_flush(now, self.exchanges[id].sent_at) - now,
+                        move |world| {
+                            world.exchanges[id].is_waiting = false;
+                            world.send_batches(id);
+                        },
+                    );
                 }
             }
         }

@@ -71,7 +71,7 @@ impl Flushes {
 }
 
 impl TrunkLink {
-    /// Like [`Flushes::is_due`], but `false` for a closing trunk or while the kernel has unsent bytes.
+    /// Like [`Flushes::is_due`], but `false` for a closing trunk or one with unsent bytes.
     fn update_due(&mut self, now: Instant, core: &EdgeCore, link: LinkKey) -> bool {
         let urgency = if self.trunk.is_closing() { FlushUrgency::Idle } else { core.wants(link) };
         self.flushes.is_due(now, urgency) && self.trunk.is_free()
