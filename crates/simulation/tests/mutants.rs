@@ -57,30 +57,32 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let one_crash = || Size { faults: 1, messages: 0, kinds: vec![FaultKind::Crash], ..mesh_rooms() };
     let parted_rooms = || Size { faults: 6, kinds: vec![FaultKind::Flap, FaultKind::CutOneWay], ..mesh_rooms() };
     let pauses = vec![FaultKind::Crash, FaultKind::PauseNode];
-    let paused_pair = || Size { nodes: 2, faults: 10, clients: 30, messages: 0, kinds: pauses, ..mesh_rooms() };
+    let paused_pair = || Size { nodes: 2, faults: 14, clients: 40, messages: 0, kinds: pauses, ..mesh_rooms() };
+    let long_pauses = vec![FaultKind::PauseEdge, FaultKind::PauseNode];
+    let pauses_of_both = || Size { nodes: 2, faults: 20, clients: 40, messages: 1_000, kinds: long_pauses, ..all() };
     let short_pauses = || Size { faults: 4, kinds: vec![FaultKind::ShortPause], ..mesh_rooms() };
     let paused_flaps = || Size { faults: 12, kinds: vec![FaultKind::PauseNode, FaultKind::Flap], ..all() };
     match mutant {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
-        Mutant::LingeringSeats => (rooms(), Promise(21)),
+        Mutant::LingeringSeats => (rooms(), Promise(4)),
         Mutant::Refresh | Mutant::Restore => (rooms(), Promise(0)),
         Mutant::RoomIncarnations => (rooms(), Promise(143)),
         Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired | Mutant::RoomCopies => (mesh_rooms(), Promise(0)),
         Mutant::RepeatedRequests | Mutant::RoomCopied => (mesh_rooms(), Promise(0)),
         Mutant::RepeatedQueries => (mesh_rooms(), Promise(4)),
-        Mutant::ClaimSeats => (mesh_rooms(), Promise(5)),
+        Mutant::ClaimSeats => (mesh_rooms(), Promise(10)),
         Mutant::RoomEpochs | Mutant::Claims | Mutant::LateDrops => (mesh_rooms(), Promise(0)),
-        Mutant::GoneClients => (paused_pair(), Promise(957)),
+        Mutant::GoneClients => (paused_pair(), Promise(27)),
         Mutant::OwnChanges => (mesh_rooms(), Promise(0)),
-        Mutant::UnclaimedSeats => (mesh_rooms(), Promise(1)),
+        Mutant::UnclaimedSeats => (mesh_rooms(), Promise(10)),
         // Rooms have a backup, so a single crash loses no operation.
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
-        Mutant::Barrier => (parted_rooms(), Promise(701)),
-        Mutant::RefusedLogs => (lost_rooms(), Promise(41)),
-        Mutant::RoomReports => (lost_rooms(), Promise(29)),
+        Mutant::Barrier => (parted_rooms(), Promise(95)),
+        Mutant::RefusedLogs => (lost_rooms(), Promise(226)),
+        Mutant::RoomReports => (Size { nodes: 2, faults: 14, ..lost_rooms() }, Promise(28)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 300)),
-        Mutant::LateBatches => (late_lanes(), Promise(6)),
-        Mutant::LateFrames => (late_trunks(), Promise(13)),
+        Mutant::LateBatches => (late_lanes(), Promise(8)),
+        Mutant::LateFrames => (late_trunks(), Promise(57)),
         Mutant::RemainingTtl => (all(), Promise(9)),
         Mutant::OneByOne => (all(), Promise(2)),
         Mutant::Incarnation => (all(), Promise(20)),
@@ -88,13 +90,15 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::ReceivedTracker => (all(), Promise(11)),
         Mutant::LaneWindow => (answers_lost(), More("edges: duplicates dropped", 300)),
         Mutant::EarlyAcknowledgement => (slow_lanes(), More("edges: duplicates dropped", 300)),
-        Mutant::Located => (trunks(), Promise(5)),
-        Mutant::Relays | Mutant::ReturnPath | Mutant::Eviction => (all(), Promise(8)),
-        Mutant::Via => (all(), Promise(42)),
-        Mutant::Takeover => (crowd(), Promise(45)),
+        Mutant::Located => (trunks(), Promise(7)),
+        Mutant::ReturnPath | Mutant::Eviction => (all(), Promise(8)),
+        Mutant::Relays => (all(), Promise(69)),
+        Mutant::Via => (all(), Promise(2)),
+        Mutant::Takeover => (crowd(), Promise(421)),
         // Edges skip late copies themselves, so only the outcomes need the grace time.
         Mutant::LateOutcomes => (hurried(), More("unavailable though written", 150)),
-        Mutant::ProcessPause => (all(), Promise(771)),
+        // Clients come back while a node is paused, and their former sockets resume.
+        Mutant::ProcessPause => (pauses_of_both(), Promise(11)),
         // The paused node suspects its backups, and others get copies of its rooms.
         Mutant::ShortPauses => (short_pauses(), More("rooms: copies sent", 150)),
         Mutant::LaneMemory => (paused_flaps(), Promise(0)),
@@ -102,10 +106,10 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Suspects => (cuts(), Promise(32)),
         Mutant::BatchNumbers | Mutant::EdgeRetransmissions | Mutant::RetransmitBuffer => (all(), Promise(0)),
         Mutant::Written => (all(), Promise(4)),
-        Mutant::PrevPending => (all(), Promise(50)),
-        Mutant::SkippedReports => (all(), Promise(31)),
-        Mutant::Lingering => (moves(), Promise(3)),
-        Mutant::AcceptanceTime => (all(), Promise(5)),
+        Mutant::PrevPending => (all(), Promise(5)),
+        Mutant::SkippedReports => (all(), Promise(5)),
+        Mutant::Lingering => (moves(), Promise(23)),
+        Mutant::AcceptanceTime => (all(), Promise(3)),
         Mutant::Deduplicator => (all(), Promise(0)),
         // Messages that were refused for lack of space are retransmitted anyway.
         Mutant::Held => (Size { roomy_edges: true, ..calm() }, More("nodes: retransmissions", 180)),
