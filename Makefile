@@ -123,6 +123,7 @@ clean: ## Delete the build and the directory of the local mesh
 ##  CLUSTER=signaling  name of the kind cluster; its kubeconfig is a separate file in target/deploy
 ##  CONTEXT=NAME       context of your own cluster, instead of kind; the current context has no effect
 ##  REGISTRY=HOST/PATH registry of your own cluster; `make images` pushes the image there
+##  METRICS=0          no metrics server in the kind cluster: its autoscalers keep their minimum
 ##  OVERLAY=kind       folder of deploy/overlays (default: kind, with CONTEXT production)
 ##  TAG=...            tag of the image (default: made from the git commit)
 ##  PLATFORMS=...      platforms of the image with REGISTRY (default: linux/amd64,linux/arm64)

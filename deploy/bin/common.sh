@@ -41,9 +41,11 @@ need() {
     ((missing == 0)) || exit 1
 }
 
-# Exits if docker cannot build the image.
+# Exits if docker cannot build the image. Docker 23 and later need a plugin for it, earlier ones
+# have BuildKit built in. A build without it refuses --output.
 need_buildkit() {
-    "$DOCKER" buildx version >/dev/null 2>&1 ||
+    DOCKER_BUILDKIT=1 "$DOCKER" build --quiet --output type=tar,dest=/dev/null - \
+        <<<$'FROM scratch\nLABEL is=empty' >/dev/null 2>&1 ||
         fail "$DOCKER has no BuildKit, which builds the image: install its plugin buildx (on Debian: apt-get install docker-buildx)"
 }
 

@@ -55,7 +55,7 @@ DELETES_MESH="delete --ignore-not-found -f deploy/overlays"
     grep -q 'image: signaling-mesh:v1$' "$CARGO_TARGET_DIR/deploy/rendered.yaml"
     diff <(calls) - <<END
 docker info
-docker buildx version
+docker build --quiet --output type=tar,dest=/dev/null -
 kind get clusters
 kind create cluster --name signaling --config deploy/kind.yaml --kubeconfig @/kubeconfig-signaling --wait 180s
 $ON_KIND --namespace kube-system create configmap signaling-mesh-made-this-cluster
@@ -63,6 +63,8 @@ $ON_KIND wait --for=condition=Ready nodes --all --timeout=180s
 docker info
 docker build $LABELS --iidfile @/image.digest -f deploy/Dockerfile -t signaling-mesh:v1 .
 kind load docker-image signaling-mesh:v1 --name signaling
+$ON_KIND --namespace kube-system get configmap signaling-mesh-made-this-cluster --ignore-not-found --output name
+$ON_KIND apply -k deploy/metrics-server
 kubectl kustomize @/kind
 $ON_KIND apply -f deploy/overlays/kind/namespace.yaml
 $ON_KIND --namespace signaling get secret signaling-mesh --ignore-not-found --output name
@@ -88,6 +90,18 @@ END
     [[ $output == *"port-forward service/signaling 8080:80"* ]]
     called "kind export kubeconfig --name mine --kubeconfig @/kubeconfig-mine"
     not_called create
+}
+
+@test "deploy installs metrics only in a cluster of its own" {
+    says clusters signaling
+    make deploy
+    not_called metrics-server
+    make undeploy
+    says clusters another
+    make deploy METRICS=0
+    not_called metrics-server
+    make deploy
+    called "$ON_KIND apply -k deploy/metrics-server"
 }
 
 @test "deploy fails for a Secret that lacks a key" {
