@@ -17,12 +17,16 @@ use reqwest::Url;
 use signaling_server::http::refusal;
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 use tracing::{debug, warn};
 
 /// Maximum size of a request's body in bytes, above that of any request to a public listener.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 /// Time limit of a connection to the mesh.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit of the head of the mesh's answer, above that of a handshake.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Options of `mesh-dev page`.
@@ -43,15 +47,22 @@ struct Mesh {
     http: reqwest::Client,
 }
 
-/// Serves the page until the process ends. Fails if the URL is not that of a server, or the address
-/// cannot be bound.
+/// Serves the page until a signal. Fails if the URL is not that of a server, or the address cannot
+/// be bound.
 pub(crate) async fn serve(options: PageOptions) -> Result<()> {
     let is_server = options.to.scheme() == "http" && options.to.path() == "/";
     ensure!(is_server, "--to {} must be http://HOST:PORT, without TLS and path", options.to);
     let listener = TcpListener::bind(options.listen).await.with_context(|| format!("--listen {}", options.listen))?;
+    // As process 1 of a container it would ignore a signal without a handler.
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     println!("page      http://{}/", listener.local_addr()?);
     let app = router(options.to)?.into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, app).await.context("cannot serve the page")
+    tokio::select! {
+        served = axum::serve(listener, app).into_future() => served.context("cannot serve the page"),
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+    }
 }
 
 fn router(url: Url) -> Result<Router> {
@@ -99,7 +110,8 @@ async fn send(mesh: &Mesh, client: SocketAddr, request: Request) -> Result<reqwe
     headers.append(FORWARDED_FOR, HeaderValue::from_str(&client.ip().to_string())?);
     let body = axum::body::to_bytes(body, MAX_BODY_BYTES).await?;
     let request = mesh.http.request(parts.method, url).headers(headers).body(body);
-    request.send().await.map_err(|error| error.without_url().into())
+    let answer = timeout(ANSWER_TIMEOUT, request.send()).await.context("no answer in time")?;
+    answer.map_err(|error| error.without_url().into())
 }
 
 async fn copy(upgrade: OnUpgrade, answer: reqwest::Response) {

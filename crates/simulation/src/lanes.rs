@@ -147,20 +147,19 @@ impl World {
         let (here, there) = (Host::Node(from), Host::Node(to));
         let process = |host: Host| (host, self.server(host).generation);
         let side = |host| Side { process: process(host), open: host == here, severed: false, arrives: 0 };
-        let (began, inbound, sides) = (self.agenda.now(), None, [side(here), side(there)]);
-        let (carrier, is_opened, is_waiting, sent_at) = (None, false, false, 0);
+        let began = self.agenda.now();
         self.exchanges.push(Exchange {
             from,
             to,
             peer,
             number,
-            carrier,
+            carrier: None,
             began,
-            inbound,
-            is_opened,
-            is_waiting,
-            sent_at,
-            sides,
+            inbound: None,
+            is_opened: false,
+            is_waiting: false,
+            sent_at: 0,
+            sides: [side(here), side(there)],
         });
         let delay = self.rng.delay();
         let is_frozen = self.frozen_lanes.get(&(from, to)).is_some_and(|until| *until > began);
@@ -264,15 +263,11 @@ impl World {
                 FlushUrgency::Delayed if std::mem::replace(&mut self.exchanges[id].is_waiting, true) => {}
                 FlushUrgency::Delayed => {
                     let now = self.agenda.now();
-                    self.later_as(
-                        Kind::Timer,
-                        Host::Node(index),
-                        next_flush(now, self.exchanges[id].sent_at) - now,
-                        move |world| {
-                            world.exchanges[id].is_waiting = false;
-                            world.send_batches(id);
-                        },
-                    );
+                    let wait = next_flush(now, self.exchanges[id].sent_at) - now;
+                    self.later_as(Kind::Timer, Host::Node(index), wait, move |world| {
+                        world.exchanges[id].is_waiting = false;
+                        world.send_batches(id);
+                    });
                 }
             }
         }
