@@ -181,7 +181,8 @@ proptest! {
         if let Answer::Upgrade(opening) = dialect.request(&settings, &head, &[7; 32]) {
             prop_assert!(upgrade && opening.client_id.as_str().starts_with(&prefix(dialect)));
             let shown = format!("{opening:?} {head:?}");
-            prop_assert!(!shown.contains("token"), "{}", shown);
+            // A name may be `token`, and has no `=`. The query has one before each secret.
+            prop_assert!(!shown.contains("token="), "{}", shown);
         }
     }
 }
