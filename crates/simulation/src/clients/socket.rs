@@ -153,10 +153,11 @@ impl World {
         let Some((edge, key)) = self.key_of(id) else { return };
         let core = &mut self.edges[edge].core;
         core.socket_opened(self.agenda.instant(), key);
-        // A newcomer that must prove that it lives gets a Ping, or a close if its node was lost.
-        let has_welcome = core.output(key).first() == Some(&(0x80 | TEXT));
+        let first = core.output(key).first().copied();
         let socket = &mut self.sockets[id];
-        socket.proves = !has_welcome;
+        // A newcomer that must prove that it lives gets a Ping. If its node was lost since, it has no
+        // output but the close that follows. Only a client with a former socket must prove it.
+        socket.proves = first == Some(0x80 | PING) || (first.is_none() && socket.former.is_some());
         (socket.state, socket.opened_at) = (State::Open, self.agenda.now());
         self.trace.line(|| format!("socket {id} of c{} is open", socket.client));
         if socket.left {
