@@ -180,9 +180,10 @@ proptest! {
         let head = Head { method: "GET", path: &path, query: &query, upgrade, ..Head::default() };
         if let Answer::Upgrade(opening) = dialect.request(&settings, &head, &[7; 32]) {
             prop_assert!(upgrade && opening.client_id.as_str().starts_with(&prefix(dialect)));
-            let shown = format!("{opening:?} {head:?}");
-            // A name may be `token`, and has no `=`. The query has one before each secret.
-            prop_assert!(!shown.contains("token="), "{}", shown);
+            let name = opening.client_id.as_str().trim_start_matches(&prefix(dialect));
+            // A client may have the name `token`. Nothing else of the query is shown.
+            let shown = format!("{opening:?} {head:?}").replace(name, "NAME");
+            prop_assert!(!shown.contains("token"), "{}", shown);
         }
     }
 }
