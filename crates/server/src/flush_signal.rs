@@ -18,14 +18,14 @@ use crate::turn_end::TurnEnd;
 /// the same time in all servers of a machine.
 pub const FLUSH_DELAY: Duration = Duration::from_millis(10);
 
-/// The last flush of one connection.
+/// The last flush of one connection; by default there was none.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct LastFlush(Option<Instant>);
 
 impl LastFlush {
-    /// Records a flush.
-    pub fn record(&mut self, now: Instant) {
-        self.0 = Some(now);
+    /// Creates the record of a flush.
+    pub fn at(now: Instant) -> Self {
+        Self(Some(now))
     }
 
     /// Returns when frames are due that wait since `now`: at once if the connection has not flushed
@@ -115,9 +115,7 @@ impl FlushSignal {
         // A turn does not end while a task yields again and again.
         let _ = timeout(FLUSH_DELAY, self.turn_end.wait()).await;
         self.due.set(Due::Never);
-        let mut last = self.last.get();
-        last.record(time::Instant::now().into_std());
-        self.last.set(last);
+        self.last.set(LastFlush::at(time::Instant::now().into_std()));
     }
 }
 

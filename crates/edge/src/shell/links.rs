@@ -65,8 +65,7 @@ impl Flushes {
     }
 
     fn record(&mut self, now: Instant) {
-        self.next = None;
-        self.last.record(now);
+        *self = Self { last: LastFlush::at(now), next: None };
     }
 }
 
@@ -393,9 +392,11 @@ mod tests {
         let start = next_multiple(Instant::now(), FLUSH_DELAY);
         for (after, urgency, is_due) in [
             (Duration::ZERO, Delayed, true),
-            (FLUSH_DELAY / 4, Idle, false),
             (FLUSH_DELAY / 2, Delayed, false),
             (FLUSH_DELAY / 2, Immediate, true),
+            (FLUSH_DELAY * 3 / 4, Delayed, false),
+            // Frames that do not wait any more leave no time behind.
+            (FLUSH_DELAY * 3 / 4, Idle, false),
             (FLUSH_DELAY, Delayed, false),
             (2 * FLUSH_DELAY, Delayed, true),
             (3 * FLUSH_DELAY, Delayed, true),
