@@ -109,6 +109,9 @@ fn node_with_a_lost_trunk_is_on_probation_until_it_answers() {
     nodes.lost(1);
     nodes.now += SECOND;
     nodes.up(1, 2);
+    nodes.placement.link_down(&node(1), nodes.links[2]);
+    assert!(!nodes.placement.failed(nodes.now, &node(1)), "it is suspect already");
+    nodes.up(1, 2);
     assert_eq!((nodes.used(), nodes.placement.suspect_ids().count()), (vec![0], 1));
     assert!(!nodes.passes(PROBATION - Duration::from_millis(1)));
     assert!(nodes.passes(Duration::from_millis(1)));
