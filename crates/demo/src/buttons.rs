@@ -1,5 +1,5 @@
-//! Buttons of the demo page. Forwards their requests to the control socket of the
-//! `mesh-dev` process that runs this mesh.
+//! Buttons of the demo page. Forwards their requests to the control socket of the `mesh-dev`
+//! process that runs this mesh.
 //!
 //! The buttons can kill servers, so pages of other origins and other machines may not use them.
 //! `mesh-dev` gets only requests that meet five conditions:

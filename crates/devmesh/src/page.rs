@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use clap::Args;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use reqwest::Url;
@@ -83,7 +84,11 @@ async fn forward(
     mut request: Request,
 ) -> Response {
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
-    let answer = match send(&mesh, client, request).await {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, MAX_BODY_BYTES).await else {
+        return refusal(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "a request has at most 64 KiB", None);
+    };
+    let answer = match send(&mesh, client, parts, body).await {
         Ok(answer) => answer,
         Err(error) => {
             warn!(%error, "the mesh does not answer");
@@ -101,14 +106,12 @@ async fn forward(
     (status, headers, body).into_response()
 }
 
-async fn send(mesh: &Mesh, client: SocketAddr, request: Request) -> Result<reqwest::Response> {
-    let (parts, body) = request.into_parts();
+async fn send(mesh: &Mesh, client: SocketAddr, parts: Parts, body: Bytes) -> Result<reqwest::Response> {
     let mut url = mesh.url.clone();
     url.set_path(parts.uri.path());
     url.set_query(parts.uri.query());
-    let mut headers: HeaderMap = parts.headers;
+    let mut headers = parts.headers;
     headers.append(FORWARDED_FOR, HeaderValue::from_str(&client.ip().to_string())?);
-    let body = axum::body::to_bytes(body, MAX_BODY_BYTES).await?;
     let request = mesh.http.request(parts.method, url).headers(headers).body(body);
     let answer = timeout(ANSWER_TIMEOUT, request.send()).await.context("no answer in time")?;
     answer.map_err(|error| error.without_url().into())
