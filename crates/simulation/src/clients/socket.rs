@@ -155,8 +155,8 @@ impl World {
         core.socket_opened(self.agenda.instant(), key);
         let first = core.output(key).first().copied();
         let socket = &mut self.sockets[id];
-        // A newcomer that must prove that it lives gets a Ping. If its node was lost since, it has no
-        // output but the close that follows. Only a client with a former socket must prove it.
+        // A newcomer that must prove that it lives gets a Ping. If its node was lost since, it has
+        // no output but the close that follows. Only a client with a former socket must prove it.
         socket.proves = first == Some(0x80 | PING) || (first.is_none() && socket.former.is_some());
         (socket.state, socket.opened_at) = (State::Open, self.agenda.now());
         self.trace.line(|| format!("socket {id} of c{} is open", socket.client));

@@ -494,8 +494,12 @@ impl NodeCore {
 
 #[cfg(test)]
 mod tests {
-    use signaling_protocol::ClientId;
+    use std::time::UNIX_EPOCH;
 
+    use signaling_protocol::{ClientId, NodeId};
+    use signaling_wire::{Incarnation, resume};
+
+    use super::super::super::Settings;
     use super::super::{ByteTotal, RoomSettings};
     use super::*;
 
@@ -519,5 +523,28 @@ mod tests {
         rooms.swept_at = start + CHECK_INTERVAL * 2;
         assert_eq!(rooms.take_due_checks(), [first, second]);
         assert!(rooms.checks.is_empty());
+    }
+    #[test]
+    fn member_at_another_place_needs_the_state() {
+        let now = Instant::now();
+        let id = NodeId::new("n0").unwrap();
+        let settings = Settings::new(id.clone(), Incarnation([0; 8]), resume::Key::new([1; 32]), (now, UNIX_EPOCH));
+        let mut node = NodeCore::new(settings);
+        let room = RoomName::new("r").unwrap();
+        let client = ClientId::new("alice").unwrap();
+        let session = SessionId([1; 16]);
+        let requester = Requester { client: client.clone(), session, accepted_at_us: 1, turn: 1, number: 1, node: id };
+        let seat = Seat { requester, status: SeatStatus::Member { place: 1 }, data: None };
+        let sent = Stamp { incarnation: 1, version: 5 };
+        let local = LocalSeat { seat: seat.clone(), sent, confirmed_in: (0, 0), sent_ahead: None, is_over: false };
+        node.rooms.session(session, || RoomSession::new(client, (1, 1))).seats.insert(room.clone(), local);
+        node.rooms.add_seat(&room, session, seat.status, sent);
+
+        for (place, needs) in [(1, false), (2, true)] {
+            let result = OpResult { statuses: vec![SeatStatus::Member { place }], ..OpResult::default() };
+            node.seats_answered(now, &room, std::slice::from_ref(&seat), &result, true);
+            let lacking = &node.rooms.local[&room].lacking_state;
+            assert_eq!(lacking.contains(&session), needs, "place {place}");
+        }
     }
 }
