@@ -88,10 +88,12 @@ impl Ending {
 }
 
 /// Returns the wait before the next attempt, in milliseconds: the server's `hint`, at most 1 h.
-/// Without a hint it is `max_wait` times `random`, a number from 0 to below 1. For
-/// [`Advice::ComeBackLater`], after a policy violation, it is at least 30 s.
-pub(crate) fn delay(max_wait: Ms, random: f64, hint: Option<Ms>, advice: Advice) -> Ms {
+/// Without a hint it is `max_wait` times `random`, a number from 0 to below 1, less the time
+/// `waited` in a silent attempt. For [`Advice::ComeBackLater`], after a policy violation, it is at
+/// least 30 s.
+pub(crate) fn delay(max_wait: Ms, random: f64, waited: Ms, hint: Option<Ms>, advice: Advice) -> Ms {
     // `max_wait` is 30,000 at most, and `random` below 1.
-    let delay = hint.map_or((max_wait as f64 * random) as Ms, |hint| hint.min(MAX_HINT));
+    let backoff = ((max_wait as f64 * random) as Ms).saturating_sub(waited);
+    let delay = hint.map_or(backoff, |hint| hint.min(MAX_HINT));
     if advice == Advice::ComeBackLater { delay.max(MIN_POLICY_WAIT) } else { delay }
 }

@@ -7,27 +7,29 @@ import { checkOptions, OF_METHODS } from './options.js';
  *
  * @param {AbortSignal | undefined} signal
  * @param {() => boolean | void} aborted is called then. Returns whether the request was sent
- * @param {(resolve: (value?: any) => void, reject: (error: unknown) => void) => void} start
+ * @param {(settle: (error?: unknown, value?: any) => void) => void} start `settle` rejects with an
+ *   error, or resolves to the value
  * @returns {Promise<any>}
  */
 export function abortable(signal, aborted, start) {
   checkOptions({ signal }, OF_METHODS);
   return new Promise((resolve, reject) => {
-    const end = (settle) => (value) => {
+    const settle = (error, value) => {
       remove();
-      settle(value);
+      if (error) reject(error);
+      else resolve(value);
     };
     const abort = () => {
       const error = new MeshError('aborted');
-      end(reject)(error);
+      settle(error);
       error.wasSent = aborted() || false;
     };
     const remove = listen(signal, 'abort', abort);
     if (signal?.aborted) return abort();
     try {
-      start(end(resolve), end(reject));
+      start(settle);
     } catch (error) {
-      end(reject)(error);
+      settle(error);
     }
   });
 }

@@ -75,8 +75,8 @@ export class Client extends Emitter {
   #socketClosed;
   #url;
   #timer;
-  /** `{resolve, reject}` of requests without an outcome. */
-  #settlerByTicket = new Map();
+  /** `(error, value) => void` of requests without an outcome. */
+  #settleByTicket = new Map();
   /** `(error?) => void` of the promises of `connect`. */
   #connecting = new Set();
   #roomByName = new Map();
@@ -132,17 +132,16 @@ export class Client extends Emitter {
    */
   connect({ signal } = {}) {
     if (!this.#WebSocket) refuse('WebSocket', undefined, 'a class: the platform has none');
-    const connected = abortable(signal, () => void this.close(), (resolve, reject) => {
-      const settle = (error) => {
-        this.#connecting.delete(settle);
+    const connected = abortable(signal, () => void this.close(), (settle) => {
+      const end = (error) => {
+        this.#connecting.delete(end);
         clearTimeout(timer);
-        if (error) reject(error);
-        else resolve();
+        settle(error);
       };
-      const timer = setTimeout(() => settle(this.#error('expired', { message: 'not connected in time' })), Math.min(this.#connectTimeoutMs, MAX_TIMER));
-      this.#connecting.add(settle);
+      const timer = setTimeout(() => end(this.#error('expired', { message: 'not connected in time' })), Math.min(this.#connectTimeoutMs, MAX_TIMER));
+      this.#connecting.add(end);
       // In a listener that closed the client, the state is still the former one.
-      if (this.state === 'connected' && this.#core.is !== 'closed') settle();
+      if (this.state === 'connected' && this.#core.is !== 'closed') end();
       else this.#start();
     });
     connected.catch(() => {});
@@ -232,13 +231,13 @@ export class Client extends Emitter {
   #request(request, signal) {
     let ticket;
     const cancel = () => {
-      this.#settlerByTicket.delete(ticket);
+      this.#settleByTicket.delete(ticket);
       return this.#input('cancel', ticket);
     };
-    return abortable(signal, cancel, (resolve, reject) => {
+    return abortable(signal, cancel, (settle) => {
       this.#perform((now) => {
         ticket = this.#core.request(now, request);
-        this.#settlerByTicket.set(ticket, { resolve, reject });
+        this.#settleByTicket.set(ticket, settle);
       });
     });
   }
@@ -409,14 +408,18 @@ export class Client extends Emitter {
   }
 
   /** @param {{settle: number, as: any, count?: number}} effect */
-  #settle({ settle, as, count }) {
-    const settler = this.#settlerByTicket.get(settle);
-    this.#settlerByTicket.delete(settle);
+  #settle({ settle: ticket, as, count }) {
+    const settle = this.#settleByTicket.get(ticket);
+    this.#settleByTicket.delete(ticket);
+    settle?.(this.#errorOf(as), count);
+  }
+
+  /** Returns the error of an outcome; undefined for `delivered`. */
+  #errorOf(as) {
     const { refused, expired, closed } = as;
-    if (as === 'delivered') settler?.resolve(count);
-    else if (refused) settler?.reject(refusal(refused, as));
-    else if (expired) settler?.reject(this.#error('expired', { message: 'no answer in time', wasSent: expired.sent }));
-    else settler?.reject(this.#error('closed', { wasSent: closed.sent }));
+    if (refused) return refusal(refused, as);
+    if (expired) return this.#error('expired', { message: 'no answer in time', wasSent: expired.sent });
+    return closed && this.#error('closed', { wasSent: closed.sent });
   }
 
   #open(attempt) {

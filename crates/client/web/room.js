@@ -122,18 +122,16 @@ export class Room extends Emitter {
   }
 
   #seat(queue, signal) {
-    let remove = () => {};
-    const seated = abortable(signal, () => true, (resolve, reject) => {
-      const refuse = (code) => reject(new MeshError(code, { wasSent: true }));
+    return abortable(signal, () => true, (settle) => {
       const check = ({ state, reason = 'left' }) => {
-        if (state === 'member') resolve();
-        else if (state === 'out') refuse(reason);
-        else if (state === 'waiting' && !queue) refuse('room_full');
+        if (state === 'joining' || (state === 'waiting' && queue)) return;
+        remove();
+        if (state === 'member') settle();
+        else settle(new MeshError(state === 'out' ? reason : 'room_full', { wasSent: true }));
       };
-      remove = this.on('state', check);
+      const remove = this.on('state', check);
       check(this);
     });
-    return seated.finally(remove);
   }
 
   /**

@@ -306,7 +306,7 @@ impl Core {
     pub(crate) fn network_changed(&mut self, at: Moment) {
         match &mut self.phase {
             Phase::Waiting { until, can_be_shortened: true, why } => {
-                let sooner = delay(FIRST_BACKOFF, at.random, None, Advice::ComeBack);
+                let sooner = delay(FIRST_BACKOFF, at.random, 0, None, Advice::ComeBack);
                 if at.now + sooner < *until {
                     *until = at.now + sooner;
                     let why = why.clone();
@@ -362,7 +362,11 @@ impl Core {
             return;
         }
         let hint = self.hint.take();
-        let wait = delay(self.retries.next_max_wait(at.now), at.random, hint, advice);
+        let waited = match (&self.phase, &why) {
+            (Phase::Connecting { since, .. }, Ending::Fault(Fault::Unreachable)) => at.now.saturating_sub(*since),
+            _ => 0,
+        };
+        let wait = delay(self.retries.next_max_wait(at.now), at.random, waited, hint, advice);
         self.url = (self.url + 1) % self.url_count;
         let can_be_shortened = hint.is_none() && advice == Advice::ComeBack;
         self.phase = Phase::Waiting { until: at.now + wait, can_be_shortened, why: why.clone() };

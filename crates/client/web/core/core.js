@@ -261,7 +261,10 @@ export class Core {
     if (ends) return this.#end(why);
     const least = why.code === POLICY_VIOLATION ? MIN_POLICY_WAIT : 0;
     const window = this.#retries.window(now);
-    const wait = Math.max(least, Math.min(this.#hint ?? Math.floor(random * window), MAX_HINT));
+    // An attempt without an answer was a wait itself.
+    const waited = why.fault === 'unreachable' ? now - phase.since : 0;
+    const backoff = Math.max(0, Math.floor(random * window) - waited);
+    const wait = Math.max(least, Math.min(this.#hint ?? backoff, MAX_HINT));
     const mayHurry = this.#hint === undefined && !least;
     this.#url = (this.#url + 1) % this.#urls;
     this.#phase = { is: 'waiting', until: now + wait, mayHurry, why };
