@@ -11,7 +11,7 @@ use anyhow::{Context as _, anyhow};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
 use tokio::io::AsyncWrite as _;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::http::HeaderMap;
 use tokio_tungstenite::tungstenite::http::header::RETRY_AFTER;
@@ -65,11 +65,16 @@ pub(crate) struct Return {
 
 impl Client {
     /// Connects, sends `hello`, if any, and waits for `welcome`, for `OPEN` of PeerJS or for `pong`
-    /// of y-webrtc. Fails after 15 s, if the server refuses or closes, or if `url` does not begin
-    /// with `ws://`.
-    pub(crate) async fn connect(url: &str, hello: Option<&'static str>) -> Result<Self, ConnectError> {
-        let opening = async {
-            let mut socket = open(url).await?;
+    /// of y-webrtc. Fails if the socket is not open within this time, without an answer 15 s later,
+    /// if the server refuses or closes, or if `url` does not begin with `ws://`.
+    pub(crate) async fn connect(
+        url: &str,
+        hello: Option<&'static str>,
+        open_within: Duration,
+    ) -> Result<Self, ConnectError> {
+        let not_open = || format!("no open socket within {open_within:?}");
+        let mut socket = timeout(open_within, open(url)).await.with_context(not_open)??;
+        let greeting = async move {
             if let Some(hello) = hello {
                 socket.send(Message::text(hello)).await.context("lost before welcome")?;
             }
@@ -93,7 +98,7 @@ impl Client {
             }
         };
         let too_late = || format!("no welcome within {WELCOME_TIMEOUT:?}");
-        let (socket, welcome) = timeout(WELCOME_TIMEOUT, opening).await.with_context(too_late)??;
+        let (socket, welcome) = timeout(WELCOME_TIMEOUT, greeting).await.with_context(too_late)??;
         Ok(Self {
             socket: RefCell::new(socket),
             is_open: Cell::new(true),
@@ -131,9 +136,9 @@ impl Client {
 
     /// Resumes the session on a new socket to `url` and sends the kept messages in the order of
     /// their ids. One attempt, so `tries` is 1; fails as [`Self::connect`].
-    pub(crate) async fn reconnect(&self, url: &str) -> Result<Return, ConnectError> {
+    pub(crate) async fn reconnect(&self, url: &str, open_within: Duration) -> Result<Return, ConnectError> {
         let url = format!("{url}&resume={}", self.welcome.borrow().resume);
-        let next = Self::connect(&url, None).await?;
+        let next = Self::connect(&url, None, open_within).await?;
         let welcome = next.welcome.into_inner();
         let resumed = welcome.resumed;
         self.socket.replace(next.socket.into_inner());
@@ -207,6 +212,11 @@ impl Client {
         let _ = Pin::new(self.socket.borrow_mut().get_mut()).poll_shutdown(&mut TaskContext::from_waker(Waker::noop()));
     }
 
+    /// Takes the socket as ended, since its server is silent. Messages wait for the reconnect.
+    pub(crate) fn give_up(&self) {
+        self.is_open.set(false);
+    }
+
     /// Sends a close frame with 1000, if the kernel takes it at once and the socket is open.
     pub(crate) fn close(&self) {
         if self.is_open.replace(false) {
@@ -223,9 +233,7 @@ impl Client {
 async fn open(url: &str) -> Result<Socket, ConnectError> {
     let rest = url.strip_prefix("ws://").context("a URL begins with ws://")?;
     let host = rest.split(['/', '?']).next().unwrap_or(rest);
-    let mut addresses = lookup_host(host).await.context("its host has no address")?;
-    let address = addresses.next().context("its host has no address")?;
-    let stream = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
+    let stream = TcpStream::connect(host).await.with_context(|| format!("cannot connect to {host}"))?;
     stream.set_nodelay(true).context("cannot set TCP_NODELAY")?;
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
@@ -296,7 +304,7 @@ mod tests {
             socket.send(Message::text(r#"{"type":"welcome","resume":"t","resumed":false}"#)).await.unwrap();
             socket
         };
-        let (client, socket) = tokio::join!(Client::connect(&url, None), serving);
+        let (client, socket) = tokio::join!(Client::connect(&url, None, WELCOME_TIMEOUT), serving);
         (client.unwrap(), socket)
     }
 

@@ -367,9 +367,12 @@ impl<W: Workload> Listener for Exchange<W> {
     }
 
     fn returned(&self, client: usize, how: &Return) {
-        self.away_since_us.borrow_mut().remove(&client);
-        self.recording.borrow_mut().returned_us.push(self.clock.now_us());
-        let returns = &mut self.record.borrow_mut().returns;
+        let now_us = self.clock.now_us();
+        let since_us = self.away_since_us.borrow_mut().remove(&client);
+        self.recording.borrow_mut().returned_us.push(now_us);
+        let record = &mut *self.record.borrow_mut();
+        record.times.away.record_us(now_us - since_us.unwrap_or(now_us));
+        let returns = &mut record.returns;
         returns.returned += 1;
         returns.resumed += u64::from(how.resumed);
         returns.tries += u64::from(how.tries);

@@ -1,6 +1,6 @@
 //! Many clients, each with a task that reads its socket, for all scenarios, and their options.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
@@ -25,9 +25,24 @@ use crate::token::TokenKey;
 use crate::workers::Share;
 
 const MAX_OPENING: usize = 64;
-/// Maximum delays before the first and before later attempts to reconnect, as in the SDKs.
+/// Time limit of a client's first attempt to open its socket. A failure ends the run.
+pub(crate) const FIRST_OPEN_TIMEOUT: Duration = Duration::from_secs(15);
+
+// Times of clients that reconnect, as in the SDKs.
+
+/// Maximum delays before the first and before later attempts to reconnect.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// Time limit of an attempt to open a socket. A dead machine behind a load balancer swallows
+/// attempts for a minute.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(4);
+/// Time limit of every third attempt in a row, for slow paths.
+const PATIENT_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+const PATIENT_ATTEMPT: u32 = 3;
+const PING: &str = r#"{"type":"ping"}"#;
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// Time from a ping to any text, after which the socket counts as dead.
+const PONG_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Receives the events of a fleet's sockets.
 pub(crate) trait Listener: 'static {
@@ -88,7 +103,7 @@ impl Fleet {
         let opening = urls.iter().enumerate().map(async |(number, urls)| {
             sleep_until(begin + Duration::from_secs_f64(number as f64 / f64::from(rate))).await;
             let begin = Instant::now();
-            (number, Client::connect(&urls[0], hello).await, begin.elapsed())
+            (number, Client::connect(&urls[0], hello, FIRST_OPEN_TIMEOUT).await, begin.elapsed())
         });
         let mut opening = pin!(stream::iter(opening).buffer_unordered(MAX_OPENING));
         while let Some((number, client, took)) = opening.next().await {
@@ -123,37 +138,78 @@ impl Fleet {
     }
 }
 
-/// Reads a client's socket. Reconnects to these URLs in turn, if any, as long as the fleet lives.
+/// Reads a client's socket. Reconnects to these URLs in turn, if any, as long as the fleet lives,
+/// also when a server answers no ping.
 async fn listen<L: Listener>(number: usize, client: Rc<Client>, listener: Rc<L>, urls: Vec<String>) {
+    let reconnects = !urls.is_empty();
     let mut urls = urls.iter().cycle().skip(1);
     loop {
         let mut retry_after = None;
+        let texts = Cell::new(0_u64);
         let on_text = |text: &str| {
+            texts.set(texts.get() + 1);
+            if reconnects && text.starts_with(r#"{"type":"pong""#) {
+                return;
+            }
             if let Some(id) = listener.text(number, text) {
                 client.answered(id);
             }
             retry_after = retry_after_of(text).or(retry_after);
         };
-        let reason = client.read(on_text).await;
+        let reason = tokio::select! {
+            reason = client.read(on_text) => reason,
+            () = unanswered_ping(&client, &texts), if reconnects => {
+                client.give_up();
+                "no answer to a ping".to_owned()
+            }
+        };
         listener.ended(number, reason);
         let (lost, mut backoff, mut tries) = (Instant::now(), Backoff::new(FIRST_BACKOFF, MAX_BACKOFF), 0);
+        let mut waited = Duration::ZERO;
         loop {
             let Some(url) = urls.next() else { return };
             tries += 1;
             let delay = match retry_after.take() {
                 Some(requested) => requested,
-                None => rand::rng().random_range(Duration::ZERO..=max_delay(&mut backoff, lost.elapsed())),
+                None => rand::rng()
+                    .random_range(Duration::ZERO..=max_delay(&mut backoff, lost.elapsed()))
+                    .saturating_sub(waited),
             };
             sleep(delay).await;
-            match client.reconnect(url).await {
+            let begin = Instant::now();
+            match client.reconnect(url, open_timeout(tries)).await {
                 Ok(how) => {
                     listener.returned(number, &Return { tries, ..how });
                     break;
                 }
-                Err(failed) => retry_after = failed.retry_after,
+                Err(failed) => {
+                    retry_after = failed.retry_after;
+                    // An attempt without an answer was a wait itself.
+                    waited = begin.elapsed();
+                }
             }
         }
     }
+}
+
+/// Sends pings. Completes when no text has arrived for 5 s after one. `texts` is the number of
+/// texts that have arrived.
+async fn unanswered_ping(client: &Client, texts: &Cell<u64>) {
+    loop {
+        sleep(PING_INTERVAL - PONG_TIMEOUT).await;
+        let before = texts.get();
+        client.send(PING.to_owned(), None);
+        sleep(PONG_TIMEOUT).await;
+        if texts.get() == before {
+            return;
+        }
+    }
+}
+
+/// Returns the time limit for opening the socket of an attempt to reconnect, counted from 1 since
+/// the last socket ended.
+fn open_timeout(attempt: u32) -> Duration {
+    if attempt.is_multiple_of(PATIENT_ATTEMPT) { PATIENT_OPEN_TIMEOUT } else { OPEN_TIMEOUT }
 }
 
 /// Returns the maximum delay of a client that has been `away` for this time. It doubles with each
@@ -289,6 +345,11 @@ fn prefix(text: &str) -> Result<String, &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::SinkExt as _;
+    use tokio::net::TcpListener;
+    use tokio_tungstenite::accept_async;
+    use tokio_tungstenite::tungstenite::Message;
+
     use super::*;
     use crate::testing::options;
 
@@ -303,6 +364,43 @@ mod tests {
                 assert_eq!(delay, Duration::from_secs(*seconds), "away for {away_ms} ms");
             }
         }
+    }
+
+    #[test]
+    fn every_third_attempt_to_open_a_socket_is_patient() {
+        let seconds: Vec<u64> = (1..=7).map(|attempt| open_timeout(attempt).as_secs()).collect();
+
+        assert_eq!(seconds, [4, 4, 10, 4, 4, 10, 4]);
+    }
+
+    #[tokio::test]
+    async fn server_that_answers_no_ping_counts_as_lost() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}/", listener.local_addr().unwrap());
+        let accepting = async {
+            let mut socket = accept_async(listener.accept().await.unwrap().0).await.unwrap();
+            socket.send(Message::text(r#"{"type":"welcome"}"#)).await.unwrap();
+            socket
+        };
+        let (client, mut server) = tokio::join!(Client::connect(&url, None, FIRST_OPEN_TIMEOUT), accepting);
+        let (client, texts) = (client.unwrap(), Cell::new(0));
+        tokio::time::pause();
+
+        let answering = async {
+            for _ in 0..20 {
+                sleep(Duration::from_secs(3)).await;
+                texts.set(texts.get() + 1);
+            }
+        };
+        tokio::select! {
+            () = answering => {}
+            () = unanswered_ping(&client, &texts) => panic!("a server that sends texts counts as silent"),
+        }
+        let begin = Instant::now();
+        unanswered_ping(&client, &texts).await;
+
+        assert_eq!(begin.elapsed().as_secs(), 10);
+        assert_eq!(server.next().await.unwrap().unwrap(), Message::text(PING));
     }
 
     fn fleet(arguments: &[&str]) -> FleetOptions {

@@ -19,7 +19,7 @@ pub(crate) struct Latencies(Option<Histogram<u64>>);
 pub(crate) struct Percentiles {
     pub(crate) count: u64,
     pub(crate) p50: u64,
-    pub(crate) p90: u64,
+    pub(crate) p95: u64,
     pub(crate) p99: u64,
     pub(crate) p99_9: u64,
     pub(crate) max: u64,
@@ -75,14 +75,21 @@ impl<'de> Deserialize<'de> for Latencies {
 impl Percentiles {
     fn of(times_us: &Histogram<u64>) -> Self {
         let at = |quantile| times_us.value_at_quantile(quantile);
-        Self { count: times_us.len(), p50: at(0.5), p90: at(0.9), p99: at(0.99), p99_9: at(0.999), max: times_us.max() }
+        Self {
+            count: times_us.len(),
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            max: times_us.max(),
+        }
     }
 
     /// Returns the percentiles as one line of text, in milliseconds.
     pub(crate) fn line(&self) -> String {
         let ms = |us: u64| format!("{}.{:03}", us / 1_000, us % 1_000);
-        let [p50, p90, p99, p99_9, max] = [self.p50, self.p90, self.p99, self.p99_9, self.max].map(ms);
-        format!("p50 {p50}  p90 {p90}  p99 {p99}  p99.9 {p99_9}  max {max} ms")
+        let [p50, p95, p99, p99_9, max] = [self.p50, self.p95, self.p99, self.p99_9, self.max].map(ms);
+        format!("p50 {p50}  p95 {p95}  p99 {p99}  p99.9 {p99_9}  max {max} ms")
     }
 }
 

@@ -60,12 +60,14 @@ pub(crate) struct Generator {
     pub(crate) cpu_us: u64,
 }
 
-/// Durations in microseconds, each from its intended start. All but `connect` and `ack` are those
-/// of events that were due in the measured time.
+/// Durations in microseconds, each from its intended start. All but `connect`, `away` and `ack` are
+/// those of events that were due in the measured time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Times {
     /// From the start of a connection to `welcome`.
     pub(crate) connect: Latencies,
+    /// From the end of a socket to the `welcome` of the client's next one.
+    pub(crate) away: Latencies,
     /// Until the message was sent.
     pub(crate) lateness: Latencies,
     /// Until the message arrived.
@@ -122,8 +124,9 @@ impl Record {
         report.set_used("errors", &self.errors);
         report.set("received", &self.received);
         report.set("closed", &self.closed);
-        let Times { connect, lateness, latency, ack, answer, set_up, join, leave, event } = &self.times;
+        let Times { connect, away, lateness, latency, ack, answer, set_up, join, leave, event } = &self.times;
         report.set_used("connect_us", &connect.percentiles());
+        report.set_used("away_us", &away.percentiles());
         report.set_used("lateness_us", &lateness.percentiles());
         report.set_used("latency_us", &latency.percentiles());
         report.set_used("ack_us", &ack.percentiles());

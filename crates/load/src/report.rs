@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn text_has_a_line_for_each_value_in_order() {
         let mut report = Report::new("steady");
-        report.set("latency_us", Percentiles { count: 1, p50: 85, p90: 1_020, p99: 2_000, p99_9: 3, max: 4 });
+        report.set("latency_us", Percentiles { count: 1, p50: 85, p95: 1_020, p99: 2_000, p99_9: 3, max: 4 });
         report.set("messages", json!({ "lost": 0, "sent": 7, "more": { "share": 0.5 } }));
         report.set("acts", json!([{ "act": "kill node-1" }, { "act": "scale 3" }]));
         report.set("costs", None::<u32>);
@@ -157,7 +157,7 @@ mod tests {
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.splitn(2, ' ').map(str::trim).collect()).collect();
         let expected = [
             ["scenario", "steady"],
-            ["latency", "p50 0.085  p90 1.020  p99 2.000  p99.9 0.003  max 0.004 ms"],
+            ["latency", "p50 0.085  p95 1.020  p99 2.000  p99.9 0.003  max 0.004 ms"],
             ["messages", "lost 0, sent 7"],
             ["messages.more", "share 0.50"],
             ["acts", "act kill node-1"],

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::bursts::Attack;
 use crate::client::Client;
-use crate::fleet::connect_url;
+use crate::fleet::{FIRST_OPEN_TIMEOUT, connect_url};
 use crate::message::{Format, Received, Wire};
 use crate::record::count;
 use crate::token::TokenKey;
@@ -97,7 +97,9 @@ impl Makers {
                 Identity::Anonymous => format!("{}-{number}-{turn}", self.prefix),
             };
             let mut counts = Counts::default();
-            match Client::connect(&connect_url(base, &id, wire, self.tokens.as_ref()), wire.hello()).await {
+            match Client::connect(&connect_url(base, &id, wire, self.tokens.as_ref()), wire.hello(), FIRST_OPEN_TIMEOUT)
+                .await
+            {
                 Ok(client) => {
                     counts.connections = 1;
                     send(&client, attack.burst(wire, &self.prefix, first), &format, wire, &mut counts).await;
