@@ -126,10 +126,12 @@ clean: ## Delete the build and the directory of the local mesh
 ##  METRICS=0          no metrics server in the kind cluster: its autoscalers keep their minimum
 ##  OVERLAY=kind       folder of deploy/overlays (default: kind, with CONTEXT production)
 ##  TAG=...            tag of the image (default: made from the git commit)
+##  PORT=8080          port of the demo on this machine, for a new kind cluster
+##  RUST_IMAGE=...     image of the Rust toolchain, from a registry of your own
 ##  PLATFORMS=...      platforms of the image with REGISTRY (default: linux/amd64,linux/arm64)
 ##  LOAD="steady ..."  options of mesh-load for load-kind
 ##  DOCKER=docker KIND=kind KUBECTL=kubectl  programs to use
-.PHONY: deploy undeploy images image-archive manifests load-kind test-image
+.PHONY: deploy undeploy images image-archive manifests load-kind test-image test-kind
 deploy: ## Deploy a mesh to your own cluster or to kind (creates the cluster if it is missing); prints the demo's address
 	@deploy/bin/deploy
 
@@ -150,6 +152,9 @@ load-kind: ## Run mesh-load as a Job in the cluster (LOAD="calls --rate 200"); t
 
 test-image: deps-test ## Test the image archive: start it in network namespaces and connect clients; needs root, takes minutes
 	archive=$$(deploy/bin/image-archive) && deploy/tests/image "$$archive"
+
+test-kind: ## Deploy to a kind cluster of its own, break it under load, and print what clients noticed; takes ten minutes
+	@deploy/tests/kind $(PARTS)
 
 ##@ Release (CONTRIBUTING.md)
 .PHONY: dist test-dist release

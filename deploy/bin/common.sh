@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-: "${CLUSTER:=signaling}" "${CONTEXT:=}" "${REGISTRY:=}" "${DOCKER:=docker}" "${KIND:=kind}" "${KUBECTL:=kubectl}"
+: "${CLUSTER:=signaling}" "${CONTEXT:=}" "${REGISTRY:=}" "${DOCKER:=docker}" "${KIND:=kind}" "${KUBECTL:=kubectl}" "${PORT:=8080}"
 : "${OVERLAY:=$([[ -n $CONTEXT ]] && echo production || echo kind)}"
 readonly NAMESPACE=signaling
 readonly WORK=${CARGO_TARGET_DIR:-$PWD/target}/deploy

@@ -13,7 +13,7 @@ setup_file() {
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.."
-    unset MAKEFLAGS MAKELEVEL CLUSTER CONTEXT REGISTRY OVERLAY PLATFORMS LOAD DOCKER KIND KUBECTL
+    unset MAKEFLAGS MAKELEVEL CLUSTER CONTEXT REGISTRY OVERLAY PLATFORMS LOAD DOCKER KIND KUBECTL PORT RUST_IMAGE
     export ANSWERS=$BATS_TEST_TMPDIR CARGO_TARGET_DIR=$BATS_TEST_TMPDIR/target TAG=v1
     mkdir "$ANSWERS/bin"
     for tool in docker kind kubectl; do
@@ -57,11 +57,11 @@ DELETES_MESH="delete --ignore-not-found -f deploy/overlays"
 docker info
 docker build --quiet --output type=tar,dest=/dev/null -
 kind get clusters
-kind create cluster --name signaling --config deploy/kind.yaml --kubeconfig @/kubeconfig-signaling --wait 180s
+kind create cluster --name signaling --config @/kind.yaml --kubeconfig @/kubeconfig-signaling --wait 180s
 $ON_KIND --namespace kube-system create configmap signaling-mesh-made-this-cluster
 $ON_KIND wait --for=condition=Ready nodes --all --timeout=180s
 docker info
-docker build $LABELS --iidfile @/image.digest -f deploy/Dockerfile -t signaling-mesh:v1 .
+docker build $LABELS --build-arg PROFILE=release --iidfile @/image.digest -f deploy/Dockerfile -t signaling-mesh:v1 .
 kind load docker-image signaling-mesh:v1 --name signaling
 $ON_KIND --namespace kube-system get configmap signaling-mesh-made-this-cluster --ignore-not-found --output name
 $ON_KIND apply -k deploy/metrics-server
@@ -77,7 +77,15 @@ $ON_KIND --namespace signaling get deployment signaling-nodes --ignore-not-found
 $ON_KIND --namespace signaling rollout status deployment/signaling-balancers --timeout 300s
 $ON_KIND --namespace signaling get deployment signaling-balancers --ignore-not-found --output jsonpath={.status.readyReplicas}
 $ON_KIND --namespace kube-system get configmap signaling-mesh-made-this-cluster --ignore-not-found --output name
+docker port signaling-control-plane 30080/tcp
 END
+    [ "$(grep -c 'hostPort: 8080$' "$CARGO_TARGET_DIR/deploy/kind.yaml")" -eq 1 ]
+}
+
+@test "deploy maps another port of this machine, and builds from another image" {
+    make deploy PORT=9000 RUST_IMAGE=mirror.test/rust:1.95
+    [ "$(grep -c 'hostPort: 9000$' "$CARGO_TARGET_DIR/deploy/kind.yaml")" -eq 1 ]
+    called "--build-arg RUST_IMAGE=mirror.test/rust:1.95 --build-arg PROFILE=release"
 }
 
 @test "deploy uses a kind cluster and a Secret that exist" {
