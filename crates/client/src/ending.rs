@@ -35,7 +35,7 @@ pub enum Ending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// No connection to the address, no TLS, or no valid HTTP answer; also if the attempt took 4 s,
-    /// or every third one 10 s.
+    /// or every fourth one 10 s.
     Unreachable,
     /// No `welcome` came within 10 s of the start of the attempt, which follows the token.
     NoWelcome,

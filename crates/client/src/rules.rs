@@ -20,7 +20,7 @@ pub(crate) const WELCOME_TIMEOUT: Ms = 10_000;
 /// balancer swallows attempts for a minute.
 pub(crate) const OPEN_TIMEOUT: Ms = 4_000;
 /// Every such attempt in a row may take [`WELCOME_TIMEOUT`] to open, for slow paths.
-pub(crate) const PATIENT_ATTEMPT: u32 = 3;
+pub(crate) const PATIENT_ATTEMPT: u32 = 4;
 /// Time after which a request of ICE servers without an answer is repeated.
 pub(crate) const ICE_RETRY: Ms = 60_000;
 /// Minimum time from ICE servers to the request of the next ones.

@@ -36,9 +36,9 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// Time limit of an attempt to open a socket. A dead machine behind a load balancer swallows
 /// attempts for a minute.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(4);
-/// Time limit of every third attempt in a row, for slow paths.
+/// Time limit of every fourth attempt in a row, for slow paths.
 const PATIENT_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
-const PATIENT_ATTEMPT: u32 = 3;
+const PATIENT_ATTEMPT: u32 = 4;
 const PING: &str = r#"{"type":"ping"}"#;
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// Time from a ping to any text, after which the socket counts as dead.
@@ -367,10 +367,10 @@ mod tests {
     }
 
     #[test]
-    fn every_third_attempt_to_open_a_socket_is_patient() {
-        let seconds: Vec<u64> = (1..=7).map(|attempt| open_timeout(attempt).as_secs()).collect();
+    fn every_fourth_attempt_to_open_a_socket_is_patient() {
+        let seconds: Vec<u64> = (1..=9).map(|attempt| open_timeout(attempt).as_secs()).collect();
 
-        assert_eq!(seconds, [4, 4, 10, 4, 4, 10, 4]);
+        assert_eq!(seconds, [4, 4, 4, 10, 4, 4, 4, 10, 4]);
     }
 
     #[tokio::test]

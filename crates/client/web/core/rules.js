@@ -19,7 +19,7 @@ export const WELCOME_TIMEOUT = 10_000;
 /** Time limit from the start of an attempt to the open socket. */
 export const OPEN_TIMEOUT = 4_000;
 /** Every such attempt in a row may take `WELCOME_TIMEOUT` to open, for slow paths. */
-export const PATIENT_ATTEMPT = 3;
+export const PATIENT_ATTEMPT = 4;
 
 /** Time limit of the token callback, after which a renewal is repeated. */
 export const TOKEN_TIMEOUT = 30_000;
