@@ -127,7 +127,6 @@ clean: ## Delete the build and the directory of the local mesh
 ##  OVERLAY=kind       folder of deploy/overlays (default: kind, with CONTEXT production)
 ##  TAG=...            tag of the image (default: made from the git commit)
 ##  PORT=8080          port of the demo on this machine, for a new kind cluster
-##  RUST_IMAGE=...     image of the Rust toolchain, from a registry of your own
 ##  PLATFORMS=...      platforms of the image with REGISTRY (default: linux/amd64,linux/arm64)
 ##  LOAD="steady ..."  options of mesh-load for load-kind
 ##  DOCKER=docker KIND=kind KUBECTL=kubectl  programs to use

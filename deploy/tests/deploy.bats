@@ -13,7 +13,7 @@ setup_file() {
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.."
-    unset MAKEFLAGS MAKELEVEL CLUSTER CONTEXT REGISTRY OVERLAY PLATFORMS LOAD DOCKER KIND KUBECTL PORT RUST_IMAGE
+    unset MAKEFLAGS MAKELEVEL CLUSTER CONTEXT REGISTRY OVERLAY PLATFORMS LOAD DOCKER KIND KUBECTL PORT
     export ANSWERS=$BATS_TEST_TMPDIR CARGO_TARGET_DIR=$BATS_TEST_TMPDIR/target TAG=v1
     mkdir "$ANSWERS/bin"
     for tool in docker kind kubectl; do
@@ -61,6 +61,7 @@ kind create cluster --name signaling --config @/kind.yaml --kubeconfig @/kubecon
 $ON_KIND --namespace kube-system create configmap signaling-mesh-made-this-cluster
 $ON_KIND wait --for=condition=Ready nodes --all --timeout=180s
 docker info
+docker image inspect rust:1.95-slim-bookworm
 docker build $LABELS --build-arg PROFILE=release --iidfile @/image.digest -f deploy/Dockerfile -t signaling-mesh:v1 .
 kind load docker-image signaling-mesh:v1 --name signaling
 $ON_KIND --namespace kube-system get configmap signaling-mesh-made-this-cluster --ignore-not-found --output name
@@ -82,10 +83,17 @@ END
     [ "$(grep -c 'hostPort: 8080$' "$CARGO_TARGET_DIR/deploy/kind.yaml")" -eq 1 ]
 }
 
-@test "deploy maps another port of this machine, and builds from another image" {
-    make deploy PORT=9000 RUST_IMAGE=mirror.test/rust:1.95
+@test "deploy maps another port of this machine" {
+    make deploy PORT=9000
     [ "$(grep -c 'hostPort: 9000$' "$CARGO_TARGET_DIR/deploy/kind.yaml")" -eq 1 ]
-    called "--build-arg RUST_IMAGE=mirror.test/rust:1.95 --build-arg PROFILE=release"
+}
+
+@test "images takes the toolchain's image that the machine has" {
+    says has-rust
+    make images
+    called "$LABELS --build-arg RUST_IMAGE=rust:1.95-slim-bookworm --build-arg PROFILE=release"
+    REGISTRY=registry.test/team make images
+    [ "$(calls | grep -c RUST_IMAGE)" -eq 1 ]
 }
 
 @test "deploy uses a kind cluster and a Secret that exist" {
