@@ -65,16 +65,16 @@ pub(crate) struct Return {
 
 impl Client {
     /// Connects, sends `hello`, if any, and waits for `welcome`, for `OPEN` of PeerJS or for `pong`
-    /// of y-webrtc. Fails if the socket is not open within this time, without an answer 15 s later,
-    /// if the server refuses or closes, or if `url` does not begin with `ws://`.
+    /// of y-webrtc. Fails after 15 s, earlier if the socket is not open within the given time, the
+    /// server refuses or closes, or `url` does not begin with `ws://`.
     pub(crate) async fn connect(
         url: &str,
         hello: Option<&'static str>,
         open_within: Duration,
     ) -> Result<Self, ConnectError> {
         let not_open = || format!("no open socket within {open_within:?}");
-        let mut socket = timeout(open_within, open(url)).await.with_context(not_open)??;
-        let greeting = async move {
+        let opening = async {
+            let mut socket = timeout(open_within, open(url)).await.with_context(not_open)??;
             if let Some(hello) = hello {
                 socket.send(Message::text(hello)).await.context("lost before welcome")?;
             }
@@ -98,7 +98,7 @@ impl Client {
             }
         };
         let too_late = || format!("no welcome within {WELCOME_TIMEOUT:?}");
-        let (socket, welcome) = timeout(WELCOME_TIMEOUT, greeting).await.with_context(too_late)??;
+        let (socket, welcome) = timeout(WELCOME_TIMEOUT, opening).await.with_context(too_late)??;
         Ok(Self {
             socket: RefCell::new(socket),
             is_open: Cell::new(true),
@@ -339,6 +339,18 @@ mod tests {
 
         let unanswered = client.unanswered.unwrap().into_inner();
         assert!(unanswered.last_key_value().is_some_and(|(id, last)| Some(*id) == broken && !last.is_sent));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempt_ends_when_no_socket_opens_in_time() {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}/", silent.local_addr().unwrap());
+        let begin = tokio::time::Instant::now();
+
+        let failed = Client::connect(&url, None, Duration::from_secs(4)).await.err().unwrap();
+
+        assert_eq!(failed.error.to_string(), "no open socket within 4s");
+        assert_eq!(begin.elapsed().as_secs(), 4);
     }
 
     #[test]

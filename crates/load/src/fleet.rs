@@ -346,9 +346,9 @@ fn prefix(text: &str) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use futures_util::SinkExt as _;
-    use tokio::net::TcpListener;
-    use tokio_tungstenite::accept_async;
+    use tokio::net::{TcpListener, TcpStream};
     use tokio_tungstenite::tungstenite::Message;
+    use tokio_tungstenite::{WebSocketStream, accept_async};
 
     use super::*;
     use crate::testing::options;
@@ -377,12 +377,8 @@ mod tests {
     async fn server_that_answers_no_ping_counts_as_lost() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/", listener.local_addr().unwrap());
-        let accepting = async {
-            let mut socket = accept_async(listener.accept().await.unwrap().0).await.unwrap();
-            socket.send(Message::text(r#"{"type":"welcome"}"#)).await.unwrap();
-            socket
-        };
-        let (client, mut server) = tokio::join!(Client::connect(&url, None, FIRST_OPEN_TIMEOUT), accepting);
+        let connecting = Client::connect(&url, None, FIRST_OPEN_TIMEOUT);
+        let (client, mut server) = tokio::join!(connecting, welcome(&listener));
         let (client, texts) = (client.unwrap(), Cell::new(0));
         tokio::time::pause();
 
@@ -401,6 +397,37 @@ mod tests {
 
         assert_eq!(begin.elapsed().as_secs(), 10);
         assert_eq!(server.next().await.unwrap().unwrap(), Message::text(PING));
+    }
+
+    /// Accepts a client and welcomes it.
+    async fn welcome(listener: &TcpListener) -> WebSocketStream<TcpStream> {
+        let mut socket = accept_async(listener.accept().await.unwrap().0).await.unwrap();
+        socket.send(Message::text(r#"{"type":"welcome","resume":"r1","resumed":true}"#)).await.unwrap();
+        socket
+    }
+
+    #[tokio::test]
+    async fn client_leaves_a_silent_server_for_the_next_one() {
+        let servers =
+            [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
+        let url = |server: &TcpListener| format!("ws://{}/v1/connect?client_id=a", server.local_addr().unwrap());
+        let urls = vec![servers.each_ref().map(url).to_vec()];
+        let plan = FleetPlan { urls, hello: None, rate: 1, reconnect: true };
+        let record = Rc::new(RefCell::new(Record::default()));
+        let leaving = async {
+            let (fleet, _silent) = tokio::join!(Fleet::connect(plan, &record), welcome(&servers[0]));
+            let _fleet = fleet.unwrap();
+            tokio::time::pause();
+            let next = tokio::task::spawn_local(async move { welcome(&servers[1]).await });
+            // Time passes step by step, so that sockets can follow it.
+            for _ in (0..600).take_while(|_| !next.is_finished()) {
+                tokio::time::advance(Duration::from_millis(100)).await;
+                tokio::task::spawn_blocking(std::thread::yield_now).await.unwrap();
+            }
+        };
+        tokio::task::LocalSet::new().run_until(leaving).await;
+
+        assert_eq!(record.borrow().closed, [("no answer to a ping".to_owned(), 1)].into());
     }
 
     fn fleet(arguments: &[&str]) -> FleetOptions {
