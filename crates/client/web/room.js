@@ -122,16 +122,17 @@ export class Room extends Emitter {
   }
 
   #seat(queue, signal) {
-    return abortable(signal, () => true, (settle) => {
+    let remove = () => {};
+    const seated = abortable(signal, () => true, (settle) => {
       const check = ({ state, reason = 'left' }) => {
         if (state === 'joining' || (state === 'waiting' && queue)) return;
-        remove();
         if (state === 'member') settle();
         else settle(new MeshError(state === 'out' ? reason : 'room_full', { wasSent: true }));
       };
-      const remove = this.on('state', check);
+      remove = this.on('state', check);
       check(this);
     });
+    return seated.finally(remove);
   }
 
   /**
