@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::Rules;
 use signaling_wire::{Incarnation, SessionId, resume};
 
 use crate::edge::{ClientKey, ConnectRequest, EdgeCore, LinkKey, Newcomer};
@@ -21,12 +20,11 @@ pub(crate) fn view(nodes: &[&str]) -> Arc<View> {
     Arc::new(View::new(nodes.iter().map(member)).unwrap())
 }
 
-/// Returns a node whose view has `nodes`, with rooms that nodes own.
+/// Returns a node whose view has `nodes`, without clients.
 pub(crate) fn mesh_node(id: &str, nodes: &[&str]) -> NodeCore {
     let now = Instant::now();
-    let mut settings =
+    let settings =
         Settings::new(NodeId::new(id).unwrap(), Incarnation([0; 8]), resume::Key::new([1; 32]), (now, UNIX_EPOCH));
-    settings.rooms.mesh = Some(Rules { claimed: true, ..Rules::default() });
     let mut node = NodeCore::new(settings);
     node.set_view(now, view(nodes));
     node

@@ -1,15 +1,18 @@
 //! Fuzz target for batches of other nodes: the parser, and a node that receives them.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings};
+use signaling_core::{Member, View};
 use signaling_protocol::NodeId;
 use signaling_wire::forward::{self, Item};
 use signaling_wire::lane::{Frame, FrameReader, Opening};
 use signaling_wire::{ExchangeNumber, Incarnation, resume};
 
-/// Parses any bytes as a batch, and passes them to a node as a batch and as the body of a lane. The
-/// node then sweeps 60 times, at intervals of 1 s. Invalid bytes do not fail.
+/// Parses any bytes as a batch, and passes them to a node as a batch and as the body of a lane.
+/// Their sender is the other node of its view, so it owns rooms that the node backs up. The node
+/// then sweeps 60 times, at intervals of 1 s. Invalid bytes do not fail.
 ///
 /// # Panics
 /// If the code under test panics. If the parser takes an item of no bytes, or an item's encoding is
@@ -26,6 +29,12 @@ pub fn batches(data: &[u8]) {
     }
     let (Ok(id), now) = (NodeId::new("node-0"), Instant::now()) else { return };
     let mut node = NodeCore::new(settings(id, now, RoomSettings::default()));
+    let member = |id| {
+        let address = format!("{id}:1").parse().ok()?;
+        Some(Member { id: NodeId::new(id).ok()?, address, draining: false })
+    };
+    let Ok(view) = View::new(["node-0", "node-1"].into_iter().filter_map(member)) else { return };
+    node.set_view(now, Arc::new(view));
     let opening =
         Opening { sender: "node-1".to_owned(), incarnation: Incarnation([1; 8]), exchange: ExchangeNumber(1) };
     let Ok(Some(exchange)) = node.accept_lane(now, &opening) else { return };

@@ -1,14 +1,14 @@
-//! Messages between clients and room commands, as a node and its room store process them.
+//! Messages between clients and room commands, as a node processes them that owns the rooms.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use signaling_core::edge::Rate;
-use signaling_core::node::{NodeCore, RoomSettings, TrunkKey, Urgency};
+use signaling_core::node::{NodeCore, RoomSettings, TrunkKey};
 use signaling_core::{Member, View};
-use signaling_protocol::{NodeId, RoomName};
-use signaling_rooms::{Op, Rooms, Rules};
+use signaling_protocol::NodeId;
+use signaling_rooms::{Room, Rules};
 use signaling_wire::trunk::{Attach, Slot, ToEdge, ToNode};
 use signaling_wire::{RemainingTtl, Seq, SessionId};
 
@@ -52,14 +52,10 @@ pub fn commands(data: &[u8]) {
     }
 }
 
-/// A node with a trunk to an edge, and the rooms of its store.
+/// A node with a trunk to an edge.
 struct Stage {
     node: NodeCore,
     trunk: TrunkKey,
-    store: Rooms,
-    /// Rooms that requests have named.
-    rooms: BTreeSet<RoomName>,
-    start: Instant,
     now: Instant,
     /// Number of the last message of each client.
     seqs: [u64; CLIENTS.len()],
@@ -72,15 +68,15 @@ impl Stage {
         let (id, now) = (NodeId::new("node-0").ok()?, Instant::now());
         let (broadcast_rate, new_rooms) = (Some(Rate { per_second: 8, burst: 12 }), Some(1));
         let (max_seats_per_client, max_waiting) = (PER_CLIENT, Some(1));
-        let defaults = RoomSettings::default();
-        let rooms = RoomSettings { max_seats_per_client, max_waiting, broadcast_rate, new_rooms, ..defaults };
+        let rules = Rules { capacity: Some(CAPACITY), max_waiting, claimed: true, ..Rules::default() };
+        let (mesh, defaults) = (Some(rules), RoomSettings::default());
+        let rooms = RoomSettings { mesh, max_seats_per_client, max_waiting, broadcast_rate, new_rooms, ..defaults };
         let mut node = NodeCore::new(settings(id.clone(), now, rooms));
         let member = Member { id, address: "127.0.0.1:1".parse().ok()?, draining: false };
         node.set_view(now, Arc::new(View::new([member]).ok()?));
         let trunk = node.trunk_up(now);
-        let store = Rooms::new(Rules { capacity: Some(CAPACITY), max_waiting, ..Rules::default() });
         let (seqs, pending) = ([0; CLIENTS.len()], BTreeMap::new());
-        let mut stage = Self { node, trunk, store, rooms: BTreeSet::new(), start: now, now, seqs, pending };
+        let mut stage = Self { node, trunk, now, seqs, pending };
         for (slot, client_id) in (0..).zip(CLIENTS) {
             let session = SessionId([(slot as u8 + 1) * 2; 16]);
             stage.send_frame(&ToNode::Attach(Attach::newcomer(slot, session, client_id, u64::from(slot))));
@@ -114,7 +110,7 @@ impl Stage {
         }
     }
 
-    /// Runs until no output is left, since an answer of the store may cause another request.
+    /// Runs until no output is left, since an answer of the owner may cause another request.
     fn settle(&mut self) {
         for round in 0.. {
             assert!(round < 1_000, "output follows output in 1,000 rounds");
@@ -125,25 +121,15 @@ impl Stage {
         }
     }
 
-    /// Passes the node's requests to the store. Returns `false` if there is none.
+    /// Passes the node's requests to itself, which owns all rooms. Returns `false` if there is none.
     fn run_room_tasks(&mut self) -> bool {
-        let tasks: Vec<_> = Urgency::ALL.into_iter().flat_map(|urgency| self.node.take_room_tasks(urgency)).collect();
-        let is_anything = !tasks.is_empty();
-        for task in tasks {
-            let result = self.store.apply(self.store_time(), task.request());
-            self.rooms.insert(task.request().room.clone());
-            self.node.room_answered(self.now, task, Ok(result));
+        let has_tasks = self.node.has_unsent_room_tasks();
+        self.node.send_room_tasks(self.now);
+        for name in self.node.rooms_after(None) {
+            let (members, _) = self.node.owned_room(name.as_str()).map(Room::counts).unwrap_or_default();
+            assert!(members <= u64::from(CAPACITY), "{members} in a room of {CAPACITY}");
         }
-        for room in &self.rooms {
-            let list = signaling_rooms::Request { room: room.clone(), op: Op::List { after: None } };
-            let members = self.store.apply(self.store_time(), &list).members.len();
-            assert!(members <= CAPACITY as usize, "{members} in a room of {CAPACITY}");
-        }
-        is_anything
-    }
-
-    fn store_time(&self) -> u64 {
-        1_700_000_000_000 + (self.now - self.start).as_millis() as u64
+        has_tasks
     }
 
     /// Reads the node's output as an edge that writes and confirms everything. Returns `false` if

@@ -95,9 +95,7 @@ pub enum Mutant {
     RoomChanges,
     /// Nodes ignore the incarnation of a room.
     RoomIncarnations,
-    /// Nodes do not refresh the seats of their clients.
-    Refresh,
-    /// Nodes do not restore data that the store lost.
+    /// Nodes do not restore the seats of a room that is lost.
     Restore,
     /// An owner does not ask nodes to claim the seats of a room that it takes over.
     ClaimSeats,

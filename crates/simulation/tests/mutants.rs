@@ -51,7 +51,6 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let late_lanes = || Size { faults: 6, hasty_percent: 60, kinds: vec![FaultKind::CutLane], ..all() };
     let late_kinds = vec![FaultKind::ShortPause, FaultKind::CutTrunk];
     let late_trunks = || Size { faults: 8, hasty_percent: 60, kinds: late_kinds, ..all() };
-    let rooms = || Size { rooms_percent: 100, mesh_rooms_percent: 0, messages: 100, ..all() };
     let mesh_rooms = || Size { rooms_percent: 100, mesh_rooms_percent: 100, messages: 100, ..all() };
     let lost_rooms = || Size { faults: 10, kinds: vec![FaultKind::Crash, FaultKind::Flap], ..mesh_rooms() };
     let one_crash = || Size { faults: 1, messages: 0, kinds: vec![FaultKind::Crash], ..mesh_rooms() };
@@ -63,10 +62,10 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let short_pauses = || Size { faults: 4, kinds: vec![FaultKind::ShortPause], ..mesh_rooms() };
     let paused_flaps = || Size { faults: 12, kinds: vec![FaultKind::PauseNode, FaultKind::Flap], ..all() };
     match mutant {
-        Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
-        Mutant::LingeringSeats => (rooms(), Promise(4)),
-        Mutant::Refresh | Mutant::Restore => (rooms(), Promise(0)),
-        Mutant::RoomIncarnations => (rooms(), Promise(143)),
+        Mutant::Seats => (Size { kinds: moves().kinds, ..mesh_rooms() }, Promise(0)),
+        Mutant::LingeringSeats => (mesh_rooms(), Promise(4)),
+        Mutant::Restore => (lost_rooms(), Promise(0)),
+        Mutant::RoomIncarnations => (lost_rooms(), Promise(0)),
         Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired | Mutant::RoomCopies => (mesh_rooms(), Promise(0)),
         Mutant::RepeatedRequests | Mutant::RoomCopied => (mesh_rooms(), Promise(0)),
         Mutant::RepeatedQueries => (mesh_rooms(), Promise(4)),
@@ -80,7 +79,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Barrier => (parted_rooms(), Promise(95)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(226)),
         Mutant::RoomReports => (Size { nodes: 2, faults: 14, ..lost_rooms() }, Promise(28)),
-        Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 300)),
+        Mutant::RoomChanges => (mesh_rooms(), More("rooms: resyncs", 300)),
         Mutant::LateBatches => (late_lanes(), Promise(8)),
         Mutant::LateFrames => (late_trunks(), Promise(57)),
         Mutant::RemainingTtl => (all(), Promise(9)),

@@ -135,7 +135,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Creates settings for a mesh with hash seed 0 and rooms in a store. Messages are held for
+    /// Creates settings for a mesh with hash seed 0. Messages are held for
     /// 20 s and have at most 64 KiB, sessions can be resumed for 30 s, nodes are not revealed.
     pub fn new(id: NodeId, incarnation: Incarnation, resume_key: resume::Key, epoch: (Instant, SystemTime)) -> Self {
         Self {

@@ -1,7 +1,5 @@
 //! Rooms of dialects, whose names determine their options.
 
-use signaling_core::node::RoomSettings;
-use signaling_rooms::Rules;
 use signaling_wire::grant::{Grant, RoomPattern};
 
 use crate::stage::{SECOND, Stage};
@@ -116,13 +114,10 @@ fn prompt_room_is_closed_to_other_clients() {
 
 #[test]
 fn room_of_a_dialect_has_no_capacity() {
-    let mesh = Rules { claimed: true, capacity: Some(1), ..Rules::default() };
-    for mesh in [None, Some(mesh)] {
-        let mut stage = Stage::with(&["n0"], 1, RoomSettings { mesh, ..RoomSettings::default() });
-        stage.attach_all(&[("~rx:a", "n0"), ("~rx:b", "n0"), ("a", "n0"), ("b", "n0")]);
-        for (first, second, room, answer) in [("~rx:a", "~rx:b", "~rx:r", "joined"), ("a", "b", "r", "waiting")] {
-            stage.join(first, room);
-            assert!(stage.join(second, room)[0].contains(answer), "{room} {mesh:?}");
-        }
+    let mut stage = Stage::new(&["n0"], 1);
+    stage.attach_all(&[("~rx:a", "n0"), ("~rx:b", "n0"), ("a", "n0"), ("b", "n0")]);
+    for (first, second, room, answer) in [("~rx:a", "~rx:b", "~rx:r", "joined"), ("a", "b", "r", "waiting")] {
+        stage.join(first, room);
+        assert!(stage.join(second, room)[0].contains(answer), "{room}");
     }
 }

@@ -1,7 +1,7 @@
 //! Rights from a client's token.
 
 use signaling_core::node::RoomSettings;
-use signaling_rooms::{Op, Rules};
+use signaling_rooms::Op;
 use signaling_wire::grant::{Grant, RoomPattern, SignalScope};
 use signaling_wire::trunk::DetachReason;
 
@@ -69,63 +69,51 @@ fn join_sets_the_capacity_of_its_token() {
         stage.join(name, "pair-1");
     }
     assert_eq!(stage.members("pair-1"), ["a", "b"]);
-    let capacities = |stage: &Stage| stage.count(|op| matches!(op, Op::SetCapacity { .. }));
+    let capacities = |stage: &Stage| stage.count(|op| matches!(op, Op::Join { capacity: Some(_), .. }));
     let before = capacities(&stage);
     stage.join("a", "pair-1");
     assert_eq!(capacities(&stage), before, "a repeated join sets no capacity");
-}
-
-/// Two nodes with rooms of capacity `capacity`, in a store and owned by the nodes.
-fn stages(capacity: u32) -> [Stage; 2] {
-    let mesh = Rules { claimed: true, capacity: Some(capacity), ..Rules::default() };
-    [None, Some(mesh)]
-        .map(|mesh| Stage::with(&["n0", "n1"], capacity, RoomSettings { mesh, ..RoomSettings::default() }))
 }
 
 const FORBIDDEN: &str = r#"{"type":"left","room":"r","reason":"forbidden"}"#;
 
 #[test]
 fn renewed_token_ends_seats_that_it_does_not_admit() {
-    for stage in stages(0) {
-        let mut stage = stage.with_members(&[("a", "n0"), ("b", "n1")]);
-        stage.renew_grant("a", rooms(&[("lobby", None)]));
-        stage.advance(SECOND);
-        assert_eq!(stage.received("a"), [FORBIDDEN]);
-        let news = r#"{"type":"members_changed","room":"r","joined":[],"left":[{"client_id":"a","reason":"left"}]}"#;
-        assert_eq!(stage.received("b"), [news]);
-        assert!(stage.ask("a", r#"{"type":"members","room":"r"}"#)[0].contains("not_in_room"));
-        stage.renew_grant("a", rooms(&[("r", None)]));
-        assert!(stage.join("a", "r").iter().any(|text| text.contains("\"joined\"")), "the room admits it again");
-    }
+    let mut stage = Stage::new(&["n0", "n1"], 0).with_members(&[("a", "n0"), ("b", "n1")]);
+    stage.renew_grant("a", rooms(&[("lobby", None)]));
+    stage.advance(SECOND);
+    assert_eq!(stage.received("a"), [FORBIDDEN]);
+    let news = r#"{"type":"members_changed","room":"r","joined":[],"left":[{"client_id":"a","reason":"left"}]}"#;
+    assert_eq!(stage.received("b"), [news]);
+    assert!(stage.ask("a", r#"{"type":"members","room":"r"}"#)[0].contains("not_in_room"));
+    stage.renew_grant("a", rooms(&[("r", None)]));
+    assert!(stage.join("a", "r").iter().any(|text| text.contains("\"joined\"")), "the room admits it again");
 }
 
 #[test]
 fn resume_with_another_token_ends_seats_that_it_does_not_admit() {
-    for mut stage in stages(0) {
-        let token = token(&stage.attach("a", "n0")[0]);
-        stage.join("a", "r");
-        stage.detach("a", DetachReason::Lost);
-        stage.grants.insert("a", rooms(&[]));
-        stage.resume("a", &token);
-        let received = stage.received("a");
-        assert!(received[0].contains("welcome") && received[1] == FORBIDDEN, "{received:?}");
-        stage.enter("b", "n1");
-        assert_eq!(stage.leave("b", "r").len(), 2, "no other member");
-    }
+    let mut stage = Stage::new(&["n0", "n1"], 0);
+    let token = token(&stage.attach("a", "n0")[0]);
+    stage.join("a", "r");
+    stage.detach("a", DetachReason::Lost);
+    stage.grants.insert("a", rooms(&[]));
+    stage.resume("a", &token);
+    let received = stage.received("a");
+    assert!(received[0].contains("welcome") && received[1] == FORBIDDEN, "{received:?}");
+    stage.enter("b", "n1");
+    assert_eq!(stage.leave("b", "r").len(), 2, "no other member");
 }
 
 #[test]
 fn queue_does_not_admit_a_client_without_the_right() {
-    for stage in stages(1) {
-        let mut stage = stage.with_members(&[("a", "n0"), ("b", "n1"), ("c", "n1")]);
-        stage.renew_grant("b", rooms(&[]));
-        stage.settle();
-        assert_eq!(stage.received("b"), [FORBIDDEN]);
-        stage.leave("a", "r");
-        stage.advance(SECOND);
-        assert_eq!(stage.received("b"), [""; 0]);
-        assert!(stage.received("c").iter().any(|text| text.contains("\"joined\"")));
-    }
+    let mut stage = Stage::new(&["n0", "n1"], 1).with_members(&[("a", "n0"), ("b", "n1"), ("c", "n1")]);
+    stage.renew_grant("b", rooms(&[]));
+    stage.settle();
+    assert_eq!(stage.received("b"), [FORBIDDEN]);
+    stage.leave("a", "r");
+    stage.advance(SECOND);
+    assert_eq!(stage.received("b"), [""; 0]);
+    assert!(stage.received("c").iter().any(|text| text.contains("\"joined\"")));
 }
 
 #[test]
@@ -145,7 +133,7 @@ fn confined_client_signals_only_members_of_its_rooms() {
     stage.say("a", &signal("c", 6));
     let of_b: Vec<_> = stage.received("b").into_iter().filter(|text| text.contains("\"signal\"")).collect();
     assert_eq!(of_b, [got(3), got(4), got(5)]);
-    assert_eq!(finds(&stage), 2, "the store is asked once about each");
+    assert_eq!(finds(&stage), 2, "the owner is asked once about each");
     let of_a = stage.received("a");
     let ack = |id: u32| format!(r#"{{"type":"ack","id":{id}}}"#);
     assert!((3..6).all(|id| of_a.contains(&ack(id))) && of_a.contains(&refused("c", 6)), "{of_a:?}");
@@ -171,14 +159,18 @@ fn confined_client_signals_itself_but_no_former_member() {
 
 #[test]
 fn confined_signals_flow_to_known_members_in_an_outage() {
-    let mut stage = stage();
+    let mut stage = Stage::new(&["n0", "n1", "n2"], 0);
+    stage.grants.insert("a", confined());
+    let [owner, backup, third] = stage.ranked("r").try_into().unwrap();
+    stage.attach_all(&[("a", backup), ("b", third), ("c", third)]);
     stage.join_all(&["a", "b", "c"], "r");
     stage.say("a", &signal("b", 1));
     stage.received("a");
-    stage.store_is_down = true;
+    stage.isolated = Some(owner);
     stage.advance(60 * SECOND);
     stage.send("a", &signal("b", 2));
-    stage.say("a", &signal("c", 3));
+    stage.send("a", &signal("c", 3));
+    stage.advance(5 * SECOND);
     assert!(stage.received("b").contains(&got(2)));
     let of_a = stage.received("a");
     let is_refused = |text: &String| text.contains("room_store_unavailable") && text.contains(r#""id":3,"to":"c""#);

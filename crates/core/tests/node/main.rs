@@ -1,5 +1,5 @@
 //! Tests of the node's core without a network. `node` has a node that is driven by hand, for faults
-//! from simulations, each as its shortest course of events. `stage` has nodes with rooms, a store
+//! from simulations, each as its shortest course of events. `stage` has nodes with rooms
 //! and clients. Each other file has test cases.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use signaling_core::node::RoomSettings;
-use signaling_rooms::Rules;
 
 use crate::stage::{SECOND, Stage};
 
@@ -17,8 +16,7 @@ fn stage_of<const N: usize>(nodes: [&'static str; N]) -> (Stage, [&'static str; 
 }
 
 fn stage_with<const N: usize>(nodes: [&'static str; N], settings: RoomSettings) -> (Stage, [&'static str; N]) {
-    let mesh = Some(Rules { claimed: true, capacity: Some(2), ..Rules::default() });
-    let stage = Stage::with(&nodes, 2, RoomSettings { mesh, ..settings });
+    let stage = Stage::with(&nodes, 2, settings);
     let ranked = stage.ranked("r").try_into().unwrap();
     (stage, ranked)
 }

@@ -2,7 +2,6 @@
 
 use signaling_core::edge::Rate;
 use signaling_core::node::RoomSettings;
-use signaling_rooms::Rules;
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::DetachReason;
 
@@ -13,12 +12,8 @@ fn new_rooms(per_second: u32) -> Stage {
 }
 
 fn fan_out(per_second: u32, burst: u32) -> Stage {
-    fan_out_in(None, per_second, burst)
-}
-
-fn fan_out_in(mesh: Option<Rules>, per_second: u32, burst: u32) -> Stage {
     let broadcast_rate = Some(Rate { per_second, burst });
-    Stage::with(&["n0", "n1"], 0, RoomSettings { mesh, broadcast_rate, ..RoomSettings::default() })
+    Stage::with(&["n0", "n1"], 0, RoomSettings { broadcast_rate, ..RoomSettings::default() })
 }
 
 fn of_subject(subject: &str) -> Grant {
@@ -53,15 +48,6 @@ fn join_is_refused_after_300_new_rooms() {
     stage.advance(SECOND);
     assert_eq!(make_rooms(&mut stage, "a", 1_000).0, 5);
     assert_eq!(make_rooms(&mut stage, "b", 0).0, 300, "another client has its own budget");
-}
-
-#[test]
-fn join_is_refused_after_300_new_rooms_of_owners() {
-    let mesh = Some(Rules { claimed: true, ..Rules::default() });
-    let settings = RoomSettings { mesh, new_rooms: Some(5), ..RoomSettings::default() };
-    let mut stage = Stage::with(&["n0", "n1"], 0, settings);
-    stage.attach("a", "n0");
-    assert_eq!(make_rooms(&mut stage, "a", 0).0, 300);
 }
 
 #[test]
@@ -154,18 +140,16 @@ fn is_rate_limited(answers: &[String]) -> bool {
 
 #[test]
 fn join_and_leave_cost_the_members_that_are_informed() {
-    for mesh in [None, Some(Rules { claimed: true, ..Rules::default() })] {
-        let mut stage = with_eight(fan_out_in(mesh, 1, 40));
-        // A join costs 8 members and 5 for its answer of 290 bytes, a leave 8.
-        for _ in 0..2 {
-            assert!(!is_rate_limited(&stage.join("a", "r")));
-            stage.leave("a", "r");
-        }
-        let refused = stage.join("a", "r");
-        assert_eq!(retry_after_ms(&refused[0]), 3_000, "42 of 40, and the next unit");
-        stage.attach("j", "n0");
-        assert!(!is_rate_limited(&stage.join("j", "r")), "another client has its own budget");
+    let mut stage = with_eight(fan_out(1, 40));
+    // A join costs 8 members and 5 for its answer of 290 bytes, a leave 8.
+    for _ in 0..2 {
+        assert!(!is_rate_limited(&stage.join("a", "r")));
+        stage.leave("a", "r");
     }
+    let refused = stage.join("a", "r");
+    assert_eq!(retry_after_ms(&refused[0]), 3_000, "42 of 40, and the next unit");
+    stage.attach("j", "n0");
+    assert!(!is_rate_limited(&stage.join("j", "r")), "another client has its own budget");
 }
 
 #[test]

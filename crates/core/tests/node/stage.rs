@@ -1,21 +1,22 @@
-//! Nodes with one store, driven by hand. Each client has a slot on the only trunk of its node.
+//! Nodes that own rooms, driven by hand. Each client has a slot on the only trunk of its node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use signaling_core::node::{NodeCore, RoomSettings, RoomTask, Settings, TrunkKey, Urgency};
+use signaling_core::node::{NodeCore, RoomSettings, Settings, TrunkKey};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
-use signaling_rooms::{Op, OpResult, Requester, Rooms, Rules, StoreError};
+use signaling_rooms::{Op, Request as RoomRequest, Requester, Rules, Seat, SeatStatus};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Request, Slot, ToEdge, ToNode};
 use signaling_wire::{BatchNumber, RateDebts, RemainingTtl, Seq, SessionId, forward, lane};
 
 pub(crate) use crate::node::SECOND;
-use crate::node::{HOLD, START, address_of, settings, view};
+use crate::node::{HOLD, address_of, settings, view};
 
-pub(crate) const PRESENCE: Duration = Duration::from_secs(20);
+/// Longer than a seat stays that no node claims.
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 struct Node {
     id: &'static str,
@@ -37,19 +38,15 @@ struct Client {
     received: Vec<String>,
 }
 
-/// The nodes, the clients with their edges, and the store.
+/// The nodes, and the clients with their edges.
 pub(crate) struct Stage {
     nodes: Vec<Node>,
     clients: BTreeMap<&'static str, Client>,
-    pub(crate) store: Rooms,
-    pub(crate) store_is_down: bool,
-    /// `true` while batches between nodes are lost.
-    pub(crate) loses_batches: bool,
-    /// A node whose batches are lost, in both directions.
+    rules: Rules,
+    /// A node whose batches wait, in both directions.
     pub(crate) isolated: Option<&'static str>,
-    /// A node whose answers from the store are delayed while it is set.
-    pub(crate) waits_for_store: Option<&'static str>,
-    delayed_answers: Vec<(RoomTask, Result<OpResult, StoreError>)>,
+    /// A node to which batches arrive only once it is unset.
+    pub(crate) deaf: Option<&'static str>,
     /// `true` if clients that attach from now on are reliable.
     pub(crate) reliable: bool,
     /// `true` if sessions of clients that attach from now on end with their sockets.
@@ -57,11 +54,10 @@ pub(crate) struct Stage {
     pub(crate) now: Instant,
     /// Time between two sweeps.
     pub(crate) sweep_interval: Duration,
-    start: Instant,
     slots: Slot,
     /// Grants from tokens, by client.
     pub(crate) grants: BTreeMap<&'static str, Grant>,
-    /// Operations that the store has carried out.
+    /// Operations on rooms that nodes have announced.
     pub(crate) operations: Vec<Op>,
 }
 
@@ -73,12 +69,9 @@ impl Stage {
 
     pub(crate) fn with(ids: &[&'static str], capacity: u32, rooms: RoomSettings) -> Self {
         let now = Instant::now();
-        let rules = Rules {
-            capacity: Some(capacity),
-            max_waiting: rooms.max_waiting,
-            stale: Rules::stale_after(PRESENCE),
-            ..Rules::default()
-        };
+        let max_waiting = rooms.max_waiting;
+        let rules = Rules { capacity: Some(capacity), max_waiting, claimed: true, ..Rules::default() };
+        let rooms = RoomSettings { mesh: Some(rules), records_commits: true, ..rooms };
         let view = view(ids.iter().map(|id| (*id, false)));
         let node = |id: &&'static str| {
             let mut core = NodeCore::new(Settings { rooms, ..settings(id, now) });
@@ -89,17 +82,13 @@ impl Stage {
         let mut stage = Self {
             nodes: ids.iter().map(node).collect(),
             clients: BTreeMap::new(),
-            store: Rooms::new(rules),
-            store_is_down: false,
-            loses_batches: false,
+            rules,
             isolated: None,
-            waits_for_store: None,
-            delayed_answers: Vec::new(),
+            deaf: None,
             reliable: false,
             ends_with_socket: false,
             now,
             sweep_interval: Duration::from_millis(50),
-            start: now,
             slots: 0,
             grants: BTreeMap::new(),
             operations: Vec::new(),
@@ -338,65 +327,57 @@ impl Stage {
         ranking.candidates(KeyHash::of(name)).into_iter().map(id).collect()
     }
 
-    /// Empties the store.
-    pub(crate) fn empty_store(&mut self) {
-        self.store.replaced(self.store_time());
-    }
-
-    /// Replaces the store by a replica.
-    pub(crate) fn fail_over_store(&mut self, mut replica: Rooms) {
-        replica.restarted(self.store_time());
-        self.store = replica;
-    }
-
     /// Sets a room's capacity through a node, like an operator.
     pub(crate) fn set_capacity(&mut self, room: &str, capacity: u32) {
         let (room, op) = (RoomName::new(room).unwrap(), Op::SetCapacity { capacity: Some(capacity) });
-        self.nodes[0].core.request_for_operator(0, signaling_rooms::Request { room, op });
+        self.nodes[0].core.request_for_operator(0, RoomRequest { room, op });
         self.settle();
     }
 
-    /// Applies an operation without the nodes.
-    pub(crate) fn apply_in_store(&mut self, room: &str, op: Op) -> OpResult {
-        let request = signaling_rooms::Request { room: RoomName::new(room).unwrap(), op };
-        self.store.apply(self.store_time(), &request)
+    /// Has the owner of a room apply an operation that no client requested.
+    pub(crate) fn apply(&mut self, room: &str, op: Op) {
+        let name = self.ranked(room)[0];
+        let (now, owner, room) = (self.now, self.node(name), RoomName::new(room).unwrap());
+        let core = &mut self.nodes[owner].core;
+        core.request_for_operator(0, RoomRequest { room, op });
+        core.send_room_tasks(now);
     }
 
-    /// Expires a client's seat in the store.
-    pub(crate) fn expire_seat(&mut self, name: &str, room: &str) {
+    /// Ends a client's seat, as a leave would whose answer is lost.
+    pub(crate) fn end_seat(&mut self, name: &str, room: &str) {
         let requester = self.requester(name, u64::MAX >> 12);
-        let result = self.apply_in_store(room, Op::Leave { requester });
-        assert!(!result.changes.is_empty());
+        self.apply(room, Op::Leave { requester });
     }
 
-    /// Carries out a client's join in the store, and loses the answer.
+    /// Has the owner carry out a client's join whose answer is lost.
     pub(crate) fn join_without_answer(&mut self, name: &str, room: &str) {
         let requester = self.requester(name, u64::MAX >> 11);
-        self.apply_in_store(room, Op::Join { requester, data: None, capacity: None });
+        self.apply(room, Op::Join { requester, data: None, capacity: None });
     }
 
     fn requester(&self, name: &str, number: u64) -> Requester {
-        let Client { session, accepted_at_us, node, .. } = self.clients[name];
+        let Client { session, accepted_at_us, node, turn, .. } = self.clients[name];
         let (client, node) = (ClientId::new(name).unwrap(), NodeId::new(self.nodes[node].id).unwrap());
-        Requester { client, session, accepted_at_us, turn: 1, number, node }
+        Requester { client, session, accepted_at_us, turn: u64::from(turn) << 40, number, node }
     }
 
-    /// Returns the members of a room in the store.
-    pub(crate) fn members(&mut self, room: &str) -> Vec<String> {
-        let result = self.apply_in_store(room, Op::List { after: None });
-        result.members.into_iter().map(|member| member.client.to_string()).collect()
+    /// Returns the members of a room at its owner.
+    pub(crate) fn members(&self, room: &str) -> Vec<String> {
+        let owned = self.nodes.iter().find_map(|node| node.core.owned_room(room)).cloned().unwrap_or_default();
+        let member = |(seat, _): (&Seat, _)| match seat.status {
+            SeatStatus::Member { place } => Some((place, seat.requester.client.to_string())),
+            _ => None,
+        };
+        let members: BTreeMap<_, _> = owned.seats(&self.rules).filter_map(member).collect();
+        members.into_values().collect()
     }
 
-    fn store_time(&self) -> u64 {
-        START * 1_000 + u64::try_from((self.now - self.start).as_millis()).unwrap()
-    }
-
-    /// Counts the operations that the store has carried out.
+    /// Counts the operations that nodes have announced.
     pub(crate) fn count(&self, is_counted: impl Fn(&Op) -> bool) -> usize {
         self.operations.iter().filter(|op| is_counted(op)).count()
     }
 
-    /// Counts the member pages requested from the store.
+    /// Counts the member pages requested from owners.
     pub(crate) fn lists(&self) -> usize {
         self.count(|op| matches!(op, Op::List { .. }))
     }
@@ -416,23 +397,14 @@ impl Stage {
         &self.clients[name].state
     }
 
-    /// Gives a node its delayed answers, in order, and delays no more.
-    pub(crate) fn release_answers(&mut self) {
-        let Some(node) = self.waits_for_store.take().map(|id| self.node(id)) else { return };
-        for (task, answer) in std::mem::take(&mut self.delayed_answers) {
-            self.nodes[node].core.room_answered(self.now, task, answer);
-        }
-        self.settle();
-    }
-
     /// Processes everything that needs no time.
     pub(crate) fn settle(&mut self) {
         (0..20).for_each(|_| self.step());
     }
 
-    /// Has the store answer the queued requests, then transfers lanes and trunks once.
+    /// Sends the queued requests to owners, then transfers lanes and trunks once.
     pub(crate) fn step(&mut self) {
-        self.ask_store();
+        self.send_room_tasks();
         self.exchange_batches();
         self.read_trunks();
     }
@@ -448,27 +420,12 @@ impl Stage {
         }
     }
 
-    fn ask_store(&mut self) {
-        let (now, time) = (self.now, self.store_time());
+    fn send_room_tasks(&mut self) {
         for node in &mut self.nodes {
-            // No effect with rooms in the store.
-            node.core.send_room_tasks(now);
-            let waits = self.waits_for_store == Some(node.id);
-            for urgency in Urgency::ALL {
-                for task in node.core.take_room_tasks(urgency) {
-                    let answer = if self.store_is_down {
-                        Err(StoreError("away".into()))
-                    } else {
-                        self.operations.push(task.request().op.clone());
-                        Ok(self.store.apply(time, task.request()))
-                    };
-                    if waits {
-                        self.delayed_answers.push((task, answer));
-                    } else {
-                        node.core.room_answered(now, task, answer);
-                    }
-                }
-            }
+            node.core.send_room_tasks(self.now);
+            node.core.take_operator_answers();
+            let commits = node.core.take_room_commits().into_iter();
+            self.operations.extend(commits.filter_map(|commit| commit.op));
         }
     }
 
@@ -478,7 +435,8 @@ impl Stage {
             let place = |address: &str| self.nodes.iter().position(|node| address_of(node.id) == address);
             let peers = self.nodes[from].core.peers().filter_map(|(key, address)| Some((key, place(address?)?)));
             for (peer, to) in peers.collect::<Vec<_>>() {
-                if [from, to].iter().any(|node| self.isolated == Some(self.nodes[*node].id)) {
+                let is_cut = [from, to].iter().any(|node| self.isolated == Some(self.nodes[*node].id));
+                if is_cut || self.deaf == Some(self.nodes[to].id) {
                     continue;
                 }
                 let opening = self.nodes[from].core.open_lane(now, peer).unwrap();
@@ -489,9 +447,7 @@ impl Stage {
                 let mut last = BatchNumber::default();
                 while let Some(frame) = self.nodes[from].core.take_lane_frame(now, peer, exchange) {
                     last = forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap().0;
-                    if !self.loses_batches {
-                        self.nodes[to].core.batch(now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
-                    }
+                    self.nodes[to].core.batch(now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
                 }
                 self.nodes[from].core.lane_acknowledged(now, peer, exchange, last);
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use signaling_core::node::RoomSettings;
 use signaling_wire::trunk::DetachReason;
 
-use crate::stage::{PRESENCE, SECOND, Stage};
+use crate::stage::{SECOND, Stage};
 
 fn waiting(ahead: usize, queue_length: usize) -> String {
     format!(r#"{{"type":"waiting","room":"r","ahead":{ahead},"queue_length":{queue_length}}}"#)
@@ -109,7 +109,6 @@ fn seat_is_freed_when_session_ends_at_any_moment() {
         stage.advance(SECOND + phase * stage.sweep_interval);
         stage.detach("a", DetachReason::Lost);
         stage.advance(31 * SECOND);
-        // A member list would itself make the store end the seat.
         assert!(has_joined(&mut stage, "b"), "{phase} sweeps later");
     }
 }
@@ -151,8 +150,8 @@ fn repeated_join_reports_queue_position_when_answer_was_lost() {
     stage.leave("a", "r");
     stage.advance(2 * SECOND);
     stage.received("b");
-    stage.expire_seat("b", "r");
+    stage.end_seat("b", "r");
     stage.join_without_answer("b", "r");
-    stage.advance(PRESENCE + SECOND);
+    stage.advance(3 * SECOND);
     assert_eq!(stage.received("b").last(), Some(&waiting(0, 1)));
 }

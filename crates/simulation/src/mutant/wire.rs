@@ -84,6 +84,13 @@ impl Mutant {
                         *result = &rewritten;
                     }
                 }
+                (Self::RoomIncarnations, Item::RoomChanged { incarnation, .. }) => *incarnation = 1,
+                (Self::RoomIncarnations, Item::RoomResult { result, .. }) => {
+                    if let Ok(known) = codec::from_bytes::<OpResult>(result) {
+                        rewritten = codec::to_bytes(&OpResult { incarnation: 1, ..known });
+                        *result = &rewritten;
+                    }
+                }
                 (Self::LateDrops, Item::RoomRequest { op, .. }) => {
                     if let Ok(Op::Drop { requester, keep }) = codec::from_bytes(op) {
                         let requester = Requester { turn: u64::MAX, ..requester };
@@ -130,6 +137,7 @@ impl Mutant {
             Item::RoomRequest { op, .. } => codec::from_bytes(op).is_ok_and(|op| match op {
                 Op::Drop { .. } => self == Self::SeatDrops,
                 Op::Refresh { seats } => self == Self::Claims && !seats.is_empty(),
+                Op::Restore { .. } => self == Self::Restore,
                 _ => false,
             }),
             _ => false,

@@ -77,7 +77,7 @@ impl RoomWorld {
         let settings = self.plan.settings.unwrap_or_default();
         match self.plan.mesh {
             true => RoomSettings { mesh: Some(self.rules), records_commits: true, ..settings },
-            false => settings,
+            false => RoomSettings { mesh: None, ..settings },
         }
     }
 

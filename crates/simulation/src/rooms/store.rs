@@ -7,7 +7,6 @@ use signaling_rooms::{Change, LeftReason, Op, OpResult, Request, Room, StoreErro
 use super::number;
 use crate::agenda::{MS, Micros};
 use crate::event::{Host, Kind, NodeProcess};
-use crate::mutant::Mutant;
 use crate::world::World;
 
 /// Start of the world on the store's clock, in milliseconds.
@@ -47,9 +46,6 @@ impl World {
         // A failed operation may still have been executed.
         if !away || self.rooms.rng.percent(30) {
             answers = requests.iter().map(|request| self.answer_of(request)).collect();
-            if self.mutant == Some(Mutant::RoomIncarnations) {
-                answers.iter_mut().flatten().for_each(|result| result.incarnation = 1);
-            }
         }
         if away {
             delay = self.rooms.rng.within(delay, MAX_CALL);
@@ -60,12 +56,7 @@ impl World {
     }
 
     fn answer_of(&mut self, request: &Request) -> Result<OpResult, StoreError> {
-        match (self.mutant, &request.op) {
-            (Some(Mutant::Refresh), Op::Refresh { .. }) | (Some(Mutant::Restore), Op::Restore { .. }) => {
-                Err(StoreError("it was never asked".into()))
-            }
-            _ => Ok(self.store_applies(request)),
-        }
+        Ok(self.store_applies(request))
     }
 
     fn store_answers(&mut self, index: usize, urgency: Urgency, answers: Vec<Result<OpResult, StoreError>>) {

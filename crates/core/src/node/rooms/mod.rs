@@ -102,10 +102,11 @@ pub enum RoomRule {
 }
 
 impl Default for RoomSettings {
-    /// Rooms in a store, 20 s for both times, 256 seats of a client as the only limit, any signals.
+    /// Rooms that nodes own, 20 s for both times, 256 seats of a client and 128 MiB as the only
+    /// limits, any signals.
     fn default() -> Self {
         Self {
-            mesh: None,
+            mesh: Some(signaling_rooms::Rules { claimed: true, ..Default::default() }),
             records_commits: false,
             presence_refresh: Duration::from_secs(20),
             seat_grace: Duration::from_secs(20),
