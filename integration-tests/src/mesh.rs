@@ -13,8 +13,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::http::host;
-use crate::optional::program;
-use crate::{Peer, RoomTimes, becomes, eventually, metric};
+use crate::{Peer, becomes, eventually, metric};
 
 /// Seed of the rendezvous hash of each mesh, so that an id has one owner in all runs of a test.
 const HASH_SEED: u64 = 0x5eed_5eed_5eed_5eed;
@@ -37,7 +36,7 @@ impl Deref for TestMesh {
 }
 
 impl TestMesh {
-    /// Starts a mesh with default options: three nodes and a balancer, without Redis.
+    /// Starts a mesh with default options: three nodes and a balancer.
     pub async fn start() -> Self {
         Self::with_options(|_| {}).await
     }
@@ -75,19 +74,6 @@ impl TestMesh {
             options.balancer_args.extend(balancer_flags.iter().map(ToString::to_string));
         })
         .await
-    }
-
-    /// Starts a mesh with rooms in a Redis of its own. Its nodes have the flags of
-    /// [`RoomTimes::SHORT`] until `change` replaces them. Returns `None` without an installed
-    /// `redis-server`; panics then with `CI=true`.
-    pub async fn with_redis(change: impl FnOnce(&mut MeshOptions)) -> Option<Self> {
-        program(&["redis-server"], "redis-server")?;
-        let with_rooms = |options: &mut MeshOptions| {
-            options.redis = true;
-            options.node_args = RoomTimes::SHORT.flags();
-            change(options);
-        };
-        Some(Self::with_options(with_rooms).await)
     }
 
     /// Serves the control socket, as `mesh-dev up` does, until the returned set is dropped. Returns

@@ -19,7 +19,7 @@ pub use seen::{Departure, RoomSeen, SeatStatus, Seen};
 
 use crate::Peer;
 
-/// Longer than any answer takes, including waits for a store that does not answer.
+/// Longer than any answer takes, including waits for an owner that does not answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Socket = WebSocketStream<TcpStream>;
@@ -150,7 +150,7 @@ impl RoomClient {
 }
 
 /// Returns a request to join a room, with the name as the data for the others.
-pub fn join(room: &str, name: &str) -> Value {
+fn join(room: &str, name: &str) -> Value {
     json!({ "type": "join", "room": room, "data": { "name": name } })
 }
 

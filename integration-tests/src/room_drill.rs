@@ -1,6 +1,6 @@
-//! Rooms that nodes own, during faults: clients stay in them, and visitors join and leave all the
-//! time. `DRILL_CLIENTS` (default: 500) is the number of clients that stay, and `DRILL_ROOMS` (50)
-//! that of their rooms.
+//! Rooms during faults: clients stay in them, and visitors join and leave all the time.
+//! `DRILL_CLIENTS` (default: 500) is the number of clients that stay, and `DRILL_ROOMS` (50) that
+//! of their rooms.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::{Crowd, FullRoom, RoomClient, RoomTimes, TestMesh, setting};
 
 const VISITORS: usize = 10;
 
-/// Three nodes without a store, two balancers, and clients in rooms.
+/// Three nodes, two balancers, and clients in rooms.
 pub struct RoomDrill {
     pub mesh: TestMesh,
     pub crowd: Crowd,
@@ -67,7 +67,7 @@ impl RoomDrill {
     /// shown as leaving, lost its seat or socket, or received inconsistent messages. Asserts also
     /// that each seat is at exactly one node.
     pub async fn assert_all_stayed(&self) {
-        self.crowd.all_stay_for(RoomTimes::SHORT.max_seat_without_refresh() + Duration::from_secs(2)).await;
+        self.crowd.all_stay_for(RoomTimes::SHORT.max_unclaimed() + Duration::from_secs(2)).await;
         for client in &self.crowd.clients {
             // A visitor that joins and leaves within 0.2 s is only shown leaving.
             let seen = client.seen();

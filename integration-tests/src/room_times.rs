@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// Values of the flags `--presence-refresh-ms`, `--seat-grace-ms` and `--resume-ms` of a node.
+/// Values of the flags `--seat-claim-ms`, `--seat-grace-ms` and `--resume-ms` of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct RoomTimes {
-    /// Interval of presence refreshes.
-    pub presence_refresh: Duration,
+    /// Time after which a seat expires that no node claims.
+    pub claim: Duration,
     /// Time that a seat is kept after its client's socket was lost.
     pub seat_grace: Duration,
     /// Time that a session without a socket is kept.
@@ -14,10 +14,9 @@ pub struct RoomTimes {
 }
 
 impl RoomTimes {
-    /// Refreshes, seat grace and resume time of 2 s. Shorter refreshes would let seats expire while
-    /// a busy machine delays a node by little more than a second.
+    /// Seat grace and resume time of 2 s, and 4.5 s for claims: a busy machine delays them.
     pub const SHORT: Self = Self {
-        presence_refresh: Duration::from_secs(2),
+        claim: Duration::from_millis(4_500),
         seat_grace: Duration::from_secs(2),
         resume: Duration::from_secs(2),
     };
@@ -25,16 +24,12 @@ impl RoomTimes {
     /// Returns the times as flags of a node.
     pub fn flags(&self) -> Vec<String> {
         let flag = |name: &str, time: Duration| format!("--{name}-ms={}", time.as_millis());
-        vec![
-            flag("presence-refresh", self.presence_refresh),
-            flag("seat-grace", self.seat_grace),
-            flag("resume", self.resume),
-        ]
+        vec![flag("seat-claim", self.claim), flag("seat-grace", self.seat_grace), flag("resume", self.resume)]
     }
 
-    /// Returns the maximum time that a seat without refreshes stays in its room. It expires after
-    /// 2.25 intervals, and the next refresh of another seat removes it.
-    pub fn max_seat_without_refresh(&self) -> Duration {
-        self.presence_refresh * 2 + self.presence_refresh / 4 + self.presence_refresh
+    /// Returns the maximum time that a seat without a claim stays in its room: 2 s more than
+    /// [`Self::claim`], for checks and messages.
+    pub fn max_unclaimed(&self) -> Duration {
+        self.claim + Duration::from_secs(2)
     }
 }

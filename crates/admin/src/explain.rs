@@ -104,7 +104,7 @@ pub struct Held {
 }
 
 /// A client's seat in a room. `ahead` is the number of clients before it in the waiting queue in
-/// the last answer of the room's store or owner (`None`: it does not wait).
+/// the last answer of the room's owner (`None`: it does not wait).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeatOnNode {
     pub room: String,
@@ -120,14 +120,14 @@ pub enum SeatStatus {
     Member,
     /// In the waiting queue.
     Waiting,
-    /// The room's store or owner has not confirmed the seat, or no longer has it.
+    /// The room's owner has not confirmed the seat, or no longer has it.
     Unknown,
 }
 
 /// `GET /admin/rooms/ROOM/explain`: the node `asked`, and `why`, a text from
-/// [`sentence`](Self::sentence). `owner` is `None` if the view is empty or the rooms are in a
-/// store. A room has no stand-in. `ranking` has all nodes of the view, the highest score first.
-/// `nodes`: all that answered, by name, also those without a seat.
+/// [`sentence`](Self::sentence). `owner` is `None` if the view is empty. A room has no stand-in.
+/// `ranking` has all nodes of the view, the highest score first. `nodes`: all that answered, by
+/// name, also those without a seat.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomExplanation {
     pub room: String,
@@ -135,8 +135,6 @@ pub struct RoomExplanation {
     /// The asked node's view.
     pub view: ViewName,
     pub why: String,
-    /// `true` if the rooms are in a store, so that no node owns them.
-    pub in_store: bool,
     pub owner: Option<String>,
     pub ranking: Vec<Candidate>,
     pub nodes: Vec<RoomAtNode>,
@@ -230,9 +228,6 @@ impl Explanation {
 impl RoomExplanation {
     /// Returns a summary of one or two sentences.
     pub fn sentence(&self) -> String {
-        if self.in_store {
-            return "The rooms of this mesh are in a store: no node owns them.".to_owned();
-        }
         let Some(owner) = &self.owner else {
             return "The view has no node: no node owns the room.".to_owned();
         };
@@ -324,9 +319,6 @@ mod tests {
         ] {
             assert!(text.starts_with("node-1 owns it") && text.ends_with(end), "{text}");
         }
-        let in_store = RoomExplanation { in_store: true, ..RoomExplanation::default() };
-        assert!(
-            in_store.sentence().contains("store") && RoomExplanation::default().sentence().contains("no node owns")
-        );
+        assert!(RoomExplanation::default().sentence().contains("no node owns"));
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Missing, Page};
 
-/// Maximum rooms on a page. A node sends the room's store or owner one request for each.
+/// Maximum rooms on a page. A node sends one request for each to its owner.
 pub const MAX_PAGE: usize = 200;
 
 /// Numbers of one node's clients in a room.
@@ -25,11 +25,11 @@ pub struct RoomRow {
     pub room: String,
     pub members: u64,
     pub waiting: u64,
-    /// Maximum members; `None`: no limit, or `from_store` is `false`.
+    /// Maximum members; `None`: no limit, or `from_owner` is `false`.
     pub capacity: Option<u32>,
-    /// `true` if the numbers are those of the room's store or owner. `false` if they are sums of
+    /// `true` if the numbers are those of the room's owner. `false` if they are sums of
     /// `nodes`: with `here=true`, or without its answer within 2 s for the whole page.
-    pub from_store: bool,
+    pub from_owner: bool,
     pub nodes: Vec<RoomOnNode>,
 }
 
@@ -42,10 +42,10 @@ pub struct Rooms {
 }
 
 impl RoomRow {
-    /// Creates the row of one node, without data from the room's store or owner.
+    /// Creates the row of one node, without data from the room's owner.
     pub fn on_node(room: &str, node: RoomOnNode) -> Self {
         let RoomOnNode { members, waiting, .. } = node;
-        Self { room: room.to_owned(), members, waiting, capacity: None, from_store: false, nodes: vec![node] }
+        Self { room: room.to_owned(), members, waiting, capacity: None, from_owner: false, nodes: vec![node] }
     }
 }
 

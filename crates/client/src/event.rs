@@ -155,7 +155,7 @@ impl Broadcast {
 pub struct Joined {
     /// Name of the room.
     pub room: String,
-    /// Version of the room, larger with each change published, or lower after a loss of the store.
+    /// Version of the room, larger with each change published, or lower after a loss of the room.
     pub version: u64,
     /// Maximum number of members. `None`: no limit.
     pub capacity: Option<u64>,

@@ -19,7 +19,6 @@ use signaling_core::node::{InboundExchange, NodeCore, PeerKey, Settings, TrunkKe
 use signaling_core::{Member, View};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::{KeyHash, Ranking};
-use signaling_rooms::Rules;
 use signaling_wire::lane::HEAD_BYTES;
 use signaling_wire::{ExchangeNumber, Incarnation, SessionId, resume};
 
@@ -111,8 +110,7 @@ impl Bench {
         let mut edge = EdgeCore::new(EdgeSettings::default());
         let mut node = |id: &String| {
             let epoch = (now, SystemTime::now());
-            let mut settings = Settings::new(NodeId::new(id)?, INCARNATION, resume::Key::new([1; 32]), epoch);
-            settings.rooms.mesh = Some(Rules { claimed: true, ..Rules::default() });
+            let settings = Settings::new(NodeId::new(id)?, INCARNATION, resume::Key::new([1; 32]), epoch);
             let mut core = NodeCore::new(settings);
             core.set_view(now, Arc::clone(&view));
             let trunk = core.trunk_up(now);
@@ -268,7 +266,7 @@ impl Bench {
         let (mut owned, mut members, mut copies) = (0, 0, 0);
         for node in &self.alive {
             let core = &self.nodes[*node].core;
-            copies += core.mesh_room_figures().map_or(0, |figures| figures.copies);
+            copies += core.mesh_room_figures().copies;
             for room in 0..rooms {
                 let Some(room) = core.owned_room(&format!("room-{room}")) else { continue };
                 owned += 1;

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     const FILE: &str = r#"{"balancers":[{"id":"balancer-0","internal":"http://127.0.0.1:4001","pid":1}],
-        "nodes":[{"id":"node-0","internal":"http://127.0.0.1:4002"}],"redis":null,"admin_token_file":"/elsewhere/admin.secret"}"#;
+        "nodes":[{"id":"node-0","internal":"http://127.0.0.1:4002"}],"admin_token_file":"/elsewhere/admin.secret"}"#;
 
     #[test]
     fn token_is_sent_only_to_servers_of_the_mesh() {

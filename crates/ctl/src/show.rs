@@ -145,13 +145,13 @@ fn on_nodes(nodes: &[ClientOnNode]) -> String {
 }
 
 /// Lists a page of rooms. NODES has members and waiting clients of each node. CAPACITY is `?` if
-/// the store or owner did not answer; MEMBERS and WAITING are then sums over the nodes.
+/// the owner did not answer; MEMBERS and WAITING are then sums over the nodes.
 pub(crate) fn rooms(rooms: &Rooms) -> String {
     let mut table = Table::new("ROOM  MEMBERS  CAPACITY  WAITING  NODES");
     for row in &rooms.rooms {
         let nodes: Vec<_> = row.nodes.iter().map(|at| format!("{} {}+{}", at.node, at.members, at.waiting)).collect();
         let capacity =
-            if row.from_store { row.capacity.map_or("none".to_owned(), |it| it.to_string()) } else { "?".into() };
+            if row.from_owner { row.capacity.map_or("none".to_owned(), |it| it.to_string()) } else { "?".into() };
         table.row([&row.room, &row.members, &capacity, &row.waiting, &nodes.join(", ")]);
     }
     table.to_string() + &more(rooms.next.as_deref())

@@ -61,7 +61,7 @@ pub enum Act {
 /// The server of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Args)]
 pub struct Target {
-    /// node-N, balancer-N or redis
+    /// node-N or balancer-N
     pub id: String,
 }
 

@@ -13,8 +13,6 @@ pub struct MeshFile {
     pub balancers: Vec<Server>,
     /// Nodes, by rising number.
     pub nodes: Vec<Server>,
-    /// `redis://HOST:PORT/` of a mesh with `--redis`, even while it is down; otherwise `None`.
-    pub redis: Option<String>,
     /// Path of the file with the admin token of all servers whose flags name no other file.
     pub admin_token_file: PathBuf,
     /// Path of the file with the HS256 secret of client tokens, which have [`TOKEN_AUDIENCE`] and

@@ -12,8 +12,6 @@ pub(crate) enum ServerId {
     Balancer(u32),
     /// `node-N`, without leading zeros.
     Node(u32),
-    /// `redis`: the server that `--redis` starts.
-    Redis,
 }
 
 impl fmt::Display for ServerId {
@@ -21,7 +19,6 @@ impl fmt::Display for ServerId {
         match self {
             Self::Balancer(number) => write!(out, "balancer-{number}"),
             Self::Node(number) => write!(out, "node-{number}"),
-            Self::Redis => out.write_str("redis"),
         }
     }
 }
@@ -32,13 +29,12 @@ impl FromStr for ServerId {
     /// Fails if `text` is not exactly as [`fmt::Display`] writes an id.
     fn from_str(text: &str) -> Result<Self> {
         let parsed = match text.split_once('-') {
-            None if text == "redis" => Some(Self::Redis),
             Some(("node", number)) => number.parse().ok().map(Self::Node),
             Some(("balancer", number)) => number.parse().ok().map(Self::Balancer),
             _ => None,
         };
         let parsed = parsed.filter(|id| id.to_string() == text);
-        parsed.with_context(|| format!("{text:?} is not a server id; use node-N, balancer-N or redis"))
+        parsed.with_context(|| format!("{text:?} is not a server id; use node-N or balancer-N"))
     }
 }
 
@@ -48,10 +44,10 @@ mod tests {
 
     #[test]
     fn server_id_has_one_spelling_and_sorts_by_number() {
-        for id in [ServerId::Balancer(0), ServerId::Node(12), ServerId::Redis] {
+        for id in [ServerId::Balancer(0), ServerId::Node(12)] {
             assert_eq!(id.to_string().parse::<ServerId>().ok(), Some(id));
         }
-        for text in ["", "node", "node-", "node-01", "node-+1", "Node-1", "redis-0", "node-1 "] {
+        for text in ["", "node", "node-", "node-01", "node-+1", "Node-1", "server-0", "node-1 "] {
             assert!(text.parse::<ServerId>().is_err(), "{text:?} was taken");
         }
         assert!(ServerId::Node(10) > ServerId::Node(9));

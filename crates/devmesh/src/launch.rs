@@ -3,9 +3,6 @@
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use anyhow::{Context, Result};
-
-use crate::binaries::find_in_path;
 use crate::files::{TOKEN_AUDIENCE, TOKEN_ISSUER};
 use crate::folder::{ADMIN_TOKEN_FILE, DISCOVERY_FILE, Folder, HASH_SEED_FILE, SECRET_FILE, TOKEN_KEY_FILE};
 use crate::id::ServerId;
@@ -17,34 +14,26 @@ const LIMITS: [&str; 3] = ["--max-per-address", "--accept-rate-per-address", "--
 const ADMIN_TOKEN_FLAG: &str = "--admin-token-file";
 const HASH_SEED_FLAG: &str = "--hash-seed-file";
 
-/// Returns `redis://HOST:PORT/` of the mesh's Redis.
-pub(crate) fn redis_url(addresses: Addresses) -> String {
-    format!("redis://{}/", addresses.public)
-}
-
-/// Returns the requested address of a server's client listener, or of the Redis. Port 0 takes any
-/// free one.
+/// Returns the requested address of a server's client listener. Port 0 takes any free one.
 pub(crate) fn public_address(id: ServerId, options: &MeshOptions) -> SocketAddr {
     match id {
         ServerId::Balancer(number) if number == 0 || options.share_port => options.listen,
         ServerId::Balancer(_) => SocketAddr::new(options.listen.ip(), 0),
-        _ => (Ipv4Addr::LOCALHOST, 0).into(),
+        ServerId::Node(_) => (Ipv4Addr::LOCALHOST, 0).into(),
     }
 }
 
-/// Returns the program of a server, and its arguments. `redis` is the URL of the mesh's Redis, if
-/// it has one. The mesh's hash seed and admin token are omitted if the options name other files.
+/// Returns the program of a server, and its arguments. The mesh's hash seed and admin token are
+/// omitted if the options name other files.
 pub(crate) fn command_line(
     id: ServerId,
     addresses: Addresses,
     folder: &Folder,
     options: &MeshOptions,
-    redis: Option<&str>,
-) -> Result<Vec<OsString>> {
+) -> Vec<OsString> {
     let (program, listen, further) = match id {
         ServerId::Balancer(_) => (&options.binaries.balancer, "--listen", &options.balancer_args),
         ServerId::Node(_) => (&options.binaries.node, "--public-listen", &options.node_args),
-        ServerId::Redis => return redis_command_line(addresses, folder),
     };
     let mut discovery = OsString::from("file:");
     discovery.push(folder.file(DISCOVERY_FILE));
@@ -64,9 +53,6 @@ pub(crate) fn command_line(
     if options.share_port && matches!(id, ServerId::Balancer(_)) {
         line.push("--reuse-port".into());
     }
-    if let (ServerId::Node(_), Some(url)) = (id, redis) {
-        line.extend(["--room-store".into(), url.into()]);
-    }
     let is_given = |flag: &str| further.iter().any(|given| given.split('=').next() == Some(flag));
     for (flag, name) in [(HASH_SEED_FLAG, HASH_SEED_FILE), (ADMIN_TOKEN_FLAG, ADMIN_TOKEN_FILE)] {
         if !is_given(flag) {
@@ -80,18 +66,7 @@ pub(crate) fn command_line(
     }
     line.extend(LIMITS.iter().filter(|flag| !is_given(flag)).map(|flag| format!("{flag}=0").into()));
     line.extend(further.iter().map(OsString::from));
-    Ok(line)
-}
-
-/// Returns the command line of a Redis without persistence. Fails if it is not installed.
-fn redis_command_line(addresses: Addresses, folder: &Folder) -> Result<Vec<OsString>> {
-    let program = find_in_path("redis-server")
-        .context("no redis-server in PATH; install it (`apt install redis-server`), or omit --redis")?;
-    let (host, port) = (addresses.public.ip().to_string(), addresses.public.port().to_string());
-    let mut line = vec![program.into(), "--bind".into(), host.into(), "--port".into(), port.into()];
-    line.extend(["--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"].map(OsString::from));
-    line.push(folder.root().into());
-    Ok(line)
+    line
 }
 
 #[cfg(test)]
@@ -111,38 +86,26 @@ mod tests {
         let token = "--admin-token-file DIR/admin.secret";
         let node = "/bin/node --id node-1 --internal-listen 127.0.0.1:1 --public-listen 127.0.0.1:2";
         let balancer = "/bin/balancer --id balancer-0 --internal-listen 127.0.0.1:1 --listen 127.0.0.1:2";
-        let redis = "--room-store redis://127.0.0.1:3/";
         let limits = "--max-per-address=0 --accept-rate-per-address=0 --max-per-subject=0";
         let (hold, own, own_seed) = ("--hold-ms=5000", "--admin-token-file=own", "--hash-seed-file=own");
         let cases = [
-            (Node(1), None, hold, format!("{node} {files} {seed} {token} {limits} {hold}")),
-            (
-                Node(1),
-                Some("redis://127.0.0.1:3/"),
-                hold,
-                format!("{node} {files} {redis} {seed} {token} {limits} {hold}"),
-            ),
-            (Node(1), None, own, format!("{node} {files} {seed} {limits} {own}")),
-            (Node(1), None, own_seed, format!("{node} {files} {token} {limits} {own_seed}")),
-            (
-                Balancer(0),
-                Some("redis://127.0.0.1:3/"),
-                own,
-                format!("{balancer} {files} {seed} {token} {limits} --demo"),
-            ),
+            (Node(1), hold, format!("{node} {files} {seed} {token} {limits} {hold}")),
+            (Node(1), own, format!("{node} {files} {seed} {limits} {own}")),
+            (Node(1), own_seed, format!("{node} {files} {token} {limits} {own_seed}")),
+            (Balancer(0), own, format!("{balancer} {files} {seed} {token} {limits} --demo")),
         ];
-        for (id, redis, node_arg, expected) in cases {
+        for (id, node_arg, expected) in cases {
             let mut options = MeshOptions::new(dir.path(), binaries.clone());
             (options.node_args, options.balancer_args) = (vec![node_arg.to_owned()], vec!["--demo".to_owned()]);
 
-            let line = command_line(id, addresses, &folder, &options, redis).unwrap();
+            let line = command_line(id, addresses, &folder, &options);
 
             let line: Vec<_> = line.iter().map(|argument| argument.to_str().unwrap()).collect();
             assert_eq!(line.join(" ").replace(folder.root().to_str().unwrap(), "DIR"), expected);
         }
 
         let options = MeshOptions { tokens: true, share_port: true, ..MeshOptions::new(dir.path(), binaries) };
-        let line = command_line(Balancer(0), addresses, &folder, &options, None).unwrap();
+        let line = command_line(Balancer(0), addresses, &folder, &options);
         let line: Vec<_> = line.iter().map(|argument| argument.to_str().unwrap()).collect();
         let flags = "--token-algorithm HS256 --token-audience mesh --token-issuer mesh-dev --max-per-address=0";
         assert!(line.join(" ").contains(&format!("/tokens.secret {flags}")), "{line:?}");

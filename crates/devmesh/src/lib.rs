@@ -2,9 +2,8 @@
 //!
 //! [`Mesh`] starts `signaling-node` and `signaling-balancer` and connects them through a discovery
 //! file, as an orchestrator does. It can scale, drain, kill, restart, replace and pause them, and
-//! cut their lanes. On request it also starts a `redis-server` without persistence, in which the
-//! nodes keep rooms. The binary `mesh-dev up` is a [`Mesh`] with a control socket.
-//! [`Act::request`] acts on a mesh in another process.
+//! cut their lanes. The binary `mesh-dev up` is a [`Mesh`] with a control socket. [`Act::request`]
+//! acts on a mesh in another process.
 //!
 //! It runs on one Linux machine and restarts nothing by itself: a dead server stays down and is
 //! logged.

@@ -99,7 +99,6 @@ fn greeting(mesh: &Mesh, dir: &str) -> String {
         lines.push(format!("  page      {}/", balancer.url.replacen("ws", "http", 1)));
         lines.push(format!("  connect   {}/v1/connect?client_id=ada", balancer.url));
     }
-    lines.extend(state.redis.map(|url| format!("  rooms     {url}")));
     for (act, command) in
         [("scale", "scale 5"), ("kill", "kill node-1"), ("restart", "restart node-0"), ("list", "status")]
     {

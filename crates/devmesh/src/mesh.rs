@@ -1,13 +1,13 @@
 //! Operations on a mesh. An operation checks the state, acts on processes, and waits for its end.
 //! One watcher task per process reports its exit. `control`, tests and load generators call it.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{error, info, warn};
@@ -18,7 +18,6 @@ use crate::files::MeshFile;
 use crate::folder::{DISCOVERY_FILE, Folder, MESH_FILE, log_tail, random_seed};
 use crate::id::ServerId;
 use crate::options::MeshOptions;
-use crate::ports::Addresses;
 use crate::process::{EXITED, Process};
 use crate::state::{Phase, ServerStatus, Stage, State};
 
@@ -62,9 +61,6 @@ impl Mesh {
         }
         let http = reqwest::Client::builder().no_proxy().build().context("cannot create an HTTP client")?;
         let mesh = Arc::new(Self { options, hash_seed, folder, http, state: Mutex::default() });
-        if mesh.options.redis {
-            mesh.start_server(ServerId::Redis, None).await?;
-        }
         mesh.start_all((0..mesh.options.nodes).map(ServerId::Node)).await?;
         mesh.start_all((0..mesh.options.balancers).map(ServerId::Balancer)).await?;
         mesh.change(|state| state.stage = Stage::Running);
@@ -256,11 +252,11 @@ impl Mesh {
 
     /// Starts a server. The node that it replaces drains once the new one is ready.
     async fn start_server(self: &Arc<Self>, id: ServerId, replaced: Option<ServerId>) -> Result<()> {
-        let (process, addresses) = self.change(|state| state.launch(id, &self.folder, &self.options))?;
+        let (process, internal) = self.change(|state| state.launch(id, &self.folder, &self.options))?;
         tokio::spawn(watch_exit(Arc::downgrade(self), id, process.clone()));
         let limit = self.options.ready_within;
         let problem = tokio::select! {
-            () = until_ready(id, addresses, &self.http) => return self.change(|state| state.ready(id, replaced)),
+            () = until_ready(internal, &self.http) => return self.change(|state| state.ready(id, replaced)),
             _ = process.ended() => "it ended during its start".to_owned(),
             () = sleep(limit) => format!("it was not ready within {limit:?}"),
         };
@@ -316,18 +312,12 @@ async fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// Returns once the server answers `/readyz` with 200, or a Redis accepts connections.
-async fn until_ready(id: ServerId, addresses: Addresses, http: &reqwest::Client) {
-    let readyz = format!("http://{}/readyz", addresses.internal);
+/// Returns once the server answers `/readyz` with 200.
+async fn until_ready(internal: SocketAddr, http: &reqwest::Client) {
+    let readyz = format!("http://{internal}/readyz");
     loop {
-        let is_ready = match id {
-            ServerId::Redis => TcpStream::connect(addresses.public).await.is_ok(),
-            _ => {
-                let answer = http.get(&readyz).timeout(TRY_TIMEOUT).send().await;
-                answer.is_ok_and(|answer| answer.status() == reqwest::StatusCode::OK)
-            }
-        };
-        if is_ready {
+        let answer = http.get(&readyz).timeout(TRY_TIMEOUT).send().await;
+        if answer.is_ok_and(|answer| answer.status() == reqwest::StatusCode::OK) {
             return;
         }
         sleep(TRY_INTERVAL).await;

@@ -24,9 +24,6 @@ pub struct MeshOptions {
     /// Number of balancers
     #[arg(long, default_value_t = 1)]
     pub balancers: u32,
-    /// Start a Redis for rooms
-    #[arg(long)]
-    pub redis: bool,
     /// Require client tokens, signed by HS256 with the secret in DIR/tokens.secret, with `aud` mesh
     /// and `iss` mesh-dev. mesh-load signs its own
     #[arg(long)]
@@ -60,15 +57,14 @@ const REMOVAL_DELAY: Duration = Duration::from_secs(1);
 const READY_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl MeshOptions {
-    /// Returns options for three nodes and a balancer on a free port of 127.0.0.1, without Redis,
-    /// tokens and further flags. `removal_delay` is 1 s, `ready_within` 15 s.
+    /// Returns options for three nodes and a balancer on a free port of 127.0.0.1, without tokens
+    /// and further flags. `removal_delay` is 1 s, `ready_within` 15 s.
     pub fn new(dir: impl Into<PathBuf>, binaries: Binaries) -> Self {
         Self {
             dir: dir.into(),
             binaries,
             nodes: 3,
             balancers: 1,
-            redis: false,
             tokens: false,
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             share_port: false,

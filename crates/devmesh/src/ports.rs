@@ -11,9 +11,9 @@ use crate::id::ServerId;
 /// Addresses of one server's listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Addresses {
-    /// Internal listener. A Redis does not use it.
+    /// Internal listener.
     pub(crate) internal: SocketAddr,
-    /// Listener for clients, or the Redis itself.
+    /// Listener for clients.
     pub(crate) public: SocketAddr,
 }
 

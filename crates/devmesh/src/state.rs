@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 use std::mem::replace;
+use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use tokio::net::TcpSocket;
 use crate::files::{DiscoveredNode, MeshFile, Server};
 use crate::folder::{ADMIN_TOKEN_FILE, Folder, TOKEN_KEY_FILE};
 use crate::id::ServerId;
-use crate::launch::{command_line, public_address, redis_url};
+use crate::launch::{command_line, public_address};
 use crate::options::MeshOptions;
 use crate::ports::{Addresses, hold_internal_port, hold_ports};
 use crate::process::Process;
@@ -64,16 +65,15 @@ pub(crate) enum Phase {
 /// One line of `mesh-dev status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerStatus {
-    /// `node-N`, `balancer-N` or `redis`.
+    /// `node-N` or `balancer-N`.
     pub id: String,
     /// `starting`, `ready`, `paused`, `draining`, `being killed`, or `down: ` and how it ended.
     pub phase: String,
     /// The process id; `None` if the server is down.
     pub pid: Option<u32>,
-    /// `HOST:PORT` of the internal listener, also of a server that is down. A Redis does not use
-    /// it.
+    /// `HOST:PORT` of the internal listener, also of a server that is down.
     pub internal: String,
-    /// `HOST:PORT` of the client listener or the Redis, also of a server that is down.
+    /// `HOST:PORT` of the client listener, also of a server that is down.
     pub public: String,
 }
 
@@ -103,16 +103,16 @@ impl ServerState {
 }
 
 impl State {
-    /// Starts the process of a new server, or of one that is down. Fails in [`Stage::Ending`], for
-    /// a server that is not down, and if a port or the program is unavailable.
+    /// Starts the process of a new server, or of one that is down. Returns it and the address of
+    /// its internal listener. Fails in [`Stage::Ending`], for a server that is not down, and if a
+    /// port or the program is unavailable.
     pub(crate) fn launch(
         &mut self,
         id: ServerId,
         folder: &Folder,
         options: &MeshOptions,
-    ) -> Result<(Process, Addresses)> {
+    ) -> Result<(Process, SocketAddr)> {
         ensure!(self.stage != Stage::Ending, "the mesh is ending");
-        let redis = self.redis_url();
         let is_balancer = |id: &ServerId| matches!(id, ServerId::Balancer(_));
         let first = self.server_by_id.iter().find(|(id, _)| is_balancer(id)).map(|(_, first)| first.addresses.public);
         let shared = first.filter(|_| options.share_port && is_balancer(&id));
@@ -125,11 +125,11 @@ impl State {
             entry.insert(ServerState { addresses, _ports: ports, phase, listing: None, process: None });
         }
         let server = self.expect("start", id, Phase::is_down)?;
-        let line = command_line(id, server.addresses, folder, options, redis.as_deref())?;
+        let line = command_line(id, server.addresses, folder, options);
         let process = Process::start(&line, &folder.log_file(id), "KILL")?;
         server.phase = Phase::Starting;
         server.process = Some(process.clone());
-        Ok((process, server.addresses))
+        Ok((process, server.addresses.internal))
     }
 
     /// Records that a server is ready, and begins to drain the node that it replaces. Fails if it
@@ -255,7 +255,6 @@ impl State {
     /// Returns the content of `mesh.json`.
     pub(crate) fn mesh_file(&self, folder: &Folder, options: &MeshOptions) -> MeshFile {
         let mut file = MeshFile {
-            redis: self.redis_url(),
             admin_token_file: folder.file(ADMIN_TOKEN_FILE),
             token_key_file: options.tokens.then(|| folder.file(TOKEN_KEY_FILE)),
             ..MeshFile::default()
@@ -268,7 +267,6 @@ impl State {
             match id {
                 ServerId::Balancer(_) => file.balancers.push(entry),
                 ServerId::Node(_) => file.nodes.push(entry),
-                ServerId::Redis => {}
             }
         }
         file
@@ -279,7 +277,7 @@ impl State {
         self.server_by_id.values().filter_map(|server| server.listing.as_ref()).collect()
     }
 
-    /// Returns the lines of `mesh-dev status`: balancers, nodes, then the Redis.
+    /// Returns the lines of `mesh-dev status`: balancers, then nodes.
     pub(crate) fn status(&self) -> Vec<ServerStatus> {
         let status = |(id, server): (&ServerId, &ServerState)| ServerStatus {
             id: id.to_string(),
@@ -289,10 +287,6 @@ impl State {
             public: server.addresses.public.to_string(),
         };
         self.server_by_id.iter().map(status).collect()
-    }
-
-    fn redis_url(&self) -> Option<String> {
-        self.server_by_id.get(&ServerId::Redis).map(|server| redis_url(server.addresses))
     }
 
     fn free_nodes(&self) -> impl Iterator<Item = ServerId> {

@@ -67,10 +67,9 @@ impl Stage {
     fn new() -> Option<Self> {
         let (id, now) = (NodeId::new("node-0").ok()?, Instant::now());
         let (broadcast_rate, new_rooms) = (Some(Rate { per_second: 8, burst: 12 }), Some(1));
-        let (max_seats_per_client, max_waiting) = (PER_CLIENT, Some(1));
-        let rules = Rules { capacity: Some(CAPACITY), max_waiting, claimed: true, ..Rules::default() };
-        let (mesh, defaults) = (Some(rules), RoomSettings::default());
-        let rooms = RoomSettings { mesh, max_seats_per_client, max_waiting, broadcast_rate, new_rooms, ..defaults };
+        let rules = Rules { capacity: Some(CAPACITY), max_waiting: Some(1), ..Rules::default() };
+        let (max_seats_per_client, defaults) = (PER_CLIENT, RoomSettings::default());
+        let rooms = RoomSettings { rules, max_seats_per_client, broadcast_rate, new_rooms, ..defaults };
         let mut node = NodeCore::new(settings(id.clone(), now, rooms));
         let member = Member { id, address: "127.0.0.1:1".parse().ok()?, draining: false };
         node.set_view(now, Arc::new(View::new([member]).ok()?));

@@ -1,5 +1,5 @@
 //! Load on rooms: visitors join and leave while residents stay and receive the changes. One more
-//! room has a long waiting queue. The load on the store is measured.
+//! room has a long waiting queue.
 
 mod assignment;
 mod changes;
@@ -22,10 +22,10 @@ use crate::exchange::RunOptions;
 use crate::fleet::{Fleet, FleetOptions};
 use crate::record::Record;
 use crate::report::Report;
-use crate::servers::http;
+use crate::servers::{Watched, http};
 use assignment::Assignment;
 use clients::RoomClients;
-use meter::{Meter, Reading};
+use meter::Reading;
 
 const MAX_CONCURRENT_JOINS: usize = 64;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -65,8 +65,8 @@ pub struct Options {
     /// receives it, is above this, in milliseconds
     #[arg(long)]
     max_event_p99_ms: Option<f64>,
-    /// Fail when the memory of a process or the keys of the store have grown by more than this
-    /// since the warm-up, in percent. A later decrease within --settle-ms counts
+    /// Fail when the memory of a process has grown by more than this since the warm-up, in percent.
+    /// A later decrease within --settle-ms counts
     #[arg(long, value_name = "PERCENT")]
     max_growth: Option<f64>,
 }
@@ -119,8 +119,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
 /// Connects all clients, joins their rooms, waits for `gate`, runs the schedule, waits for all
 /// changes for at most `settle_ms`, and reports. Fails if options conflict, the mesh file is
 /// unreadable, or a client cannot connect or join. Fails too if `gate` does, a node does not set
-/// the capacity, the timer breaks, or a server or store cannot be measured. Lost changes and
-/// exceeded limits only fail the report.
+/// the capacity, or the timer breaks. Lost changes and exceeded limits only fail the report.
 pub(crate) async fn visit(options: &Options, gate: impl Future<Output = Result<()>>) -> Result<(Report, Record)> {
     let fleet = &options.fleet;
     let assignment = Assignment::new(usize::try_from(fleet.clients)?, options);
@@ -128,7 +127,6 @@ pub(crate) async fn visit(options: &Options, gate: impl Future<Output = Result<(
     let all_clients = FleetOptions { clients: fleet.clients + options.waiting, ..fleet.clone() };
     let (plan, watched) = all_clients.plan()?;
     let mesh = fleet.mesh()?;
-    let mut meter = Meter::new(watched, mesh.as_ref()).await?;
     let clients = Rc::new(RoomClients::new(options, assignment.clone())?);
     let connected = Fleet::connect(plan, &clients).await?;
     clients.sockets.borrow_mut().clone_from(&connected.clients);
@@ -139,11 +137,11 @@ pub(crate) async fn visit(options: &Options, gate: impl Future<Output = Result<(
     }
 
     gate.await?;
-    let (begin, end) = run_schedule(&clients, options, &assignment.visitors, &mut meter).await?;
+    let (begin, end) = run_schedule(&clients, options, &assignment.visitors, &watched).await?;
     let settle_timeout = Duration::from_millis(options.run.settle_ms);
     settle(settle_timeout, || clients.is_settled()).await;
     let growth = match options.max_growth {
-        Some(limit) => meter.growth(&begin, settle_timeout, limit).await?,
+        Some(limit) => begin.growth(&watched, settle_timeout, limit).await,
         None => Vec::new(),
     };
     let (totals, unanswered, unreceived, mut record) = {
@@ -164,7 +162,6 @@ pub(crate) async fn visit(options: &Options, gate: impl Future<Output = Result<(
     report.set("unreceived", unreceived);
     report.set("queue", &queue);
     options.run.describe(&mut report, all_clients.clients, options.rate, &record);
-    report.set("store", begin.store_costs(&end));
 
     record.judge(&mut report, false);
     report.fail_if(totals.refused, "changes were refused");
@@ -237,7 +234,7 @@ async fn run_schedule(
     clients: &RoomClients,
     options: &Options,
     visitors: &[usize],
-    meter: &mut Meter,
+    watched: &[Watched],
 ) -> Result<(Reading, Reading)> {
     let (changes, leaves) = (options.run.schedule(options.rate), options.run.schedule(options.leave_rate));
     let (duration_us, warmup_us) = (changes.duration_us, options.run.warmup * 1_000_000);
@@ -257,9 +254,9 @@ async fn run_schedule(
         }
     };
     driver.until(warmup_us, begin, &mut turn).await?;
-    let begin_reading = meter.read(clients.answered()).await?;
+    let begin_reading = Reading::new(watched, clients.answered());
     driver.until(duration_us, begin, &mut turn).await?;
-    Ok((begin_reading, meter.read(clients.answered()).await?))
+    Ok((begin_reading, Reading::new(watched, clients.answered())))
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub enum Scenario {
     /// Steady load and visits of rooms beside slow handshakes, clients that never read, and clients
     /// that make rooms
     Hostile(hostile::Options),
-    /// Clients join and leave rooms and wait for a full one: times, and store commands
+    /// Clients join and leave rooms and wait for a full one: join time and event delay
     Rooms(rooms::Options),
     /// Balancer, nginx and HAProxy in turn, or the balancer and the server of npm's `peer` or
     /// `y-webrtc`: CPU per message, latency, highest rate, memory

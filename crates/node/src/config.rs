@@ -1,22 +1,21 @@
 //! Settings of a node, and their checked form [`Config`], for the binary and `run`.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Parser, ValueEnum};
 use signaling_core::edge::Rate;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
-use signaling_rooms::KeyPrefix;
 use signaling_server::coalescer::{BusyThresholds, Coalescer};
 use signaling_server::load_readiness::LoadReadinessArgs;
-use signaling_server::{Common, CommonArgs, ConfigError, ReloadableFile};
+use signaling_server::{Common, CommonArgs, ConfigError};
 use signaling_wire::grant::SignalScope;
 
 use crate::ice_args::{IceArgs, IceConfig};
 use crate::kick_file::KickFile;
-use crate::room_store::{RoomConfig, RoomLocation, parse_location};
-use signaling_core::node::Rules;
+use signaling_core::node::{RoomSettings, Rules};
 
 /// Signaling node: owns sessions, delivers messages and forwards messages to other nodes.
 #[derive(Debug, Parser)]
@@ -57,23 +56,6 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub resume_ms: u64,
 
-    /// Place of rooms, equal on all nodes: mesh (each room has an owner and a backup among the
-    /// nodes), redis://HOST:PORT[/DATABASE], redis-cluster://HOST:PORT,... or
-    /// redis-sentinel://HOST:PORT,.../MASTER[/DATABASE].
-    /// Credentials are USER:PASSWORD@ before HOST, those of sentinels
-    /// ?sentinelUsername=USER&sentinelPassword=PASSWORD
-    #[arg(long, env = "SIGNALING_ROOM_STORE", hide_env_values = true, value_name = "STORE", default_value = "mesh",
-          help_heading = ROOMS, value_parser = parse_location)]
-    pub room_store: Result<RoomLocation, String>,
-
-    /// File with the password of the Redis servers in --room-store (not of sentinels)
-    #[arg(long, env = "SIGNALING_ROOM_STORE_PASSWORD_FILE", value_name = "PATH", help_heading = ROOMS)]
-    pub room_store_password_file: Option<PathBuf>,
-
-    /// First part of Redis keys, 1 to 64 of a-z A-Z 0-9 - _ . ; equal on all nodes
-    #[arg(long, env = "SIGNALING_ROOM_STORE_PREFIX", value_name = "PREFIX", default_value = "sig", help_heading = ROOMS)]
-    pub room_store_prefix: KeyPrefix,
-
     /// Maximum members of a room without its own capacity (0 for no limit); equal on all nodes
     #[arg(long, env = "SIGNALING_ROOM_CAPACITY", value_name = "N", default_value_t = 1_000, help_heading = ROOMS)]
     pub room_capacity: u32,
@@ -88,10 +70,15 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_BROADCAST_RATE", value_name = "MEMBERS", default_value_t = 5_000, help_heading = ROOMS)]
     pub broadcast_rate: u32,
 
-    /// Interval of presence refreshes in ms. Hidden: tests shorten it.
-    #[arg(long, env = "SIGNALING_PRESENCE_REFRESH_MS", value_name = "MS", default_value_t = 20_000, hide = true,
-          value_parser = clap::value_parser!(u64).range(500..=120_000))]
-    pub presence_refresh_ms: u64,
+    /// Hidden: refuses the former place of rooms
+    #[arg(long, env = "SIGNALING_ROOM_STORE", value_name = "STORE", hide = true, hide_env_values = true,
+          value_parser = OsStringValueParser::new().map(|_| Removed))]
+    pub room_store: Option<Removed>,
+
+    /// Time in ms after which a seat expires that no node claims. Hidden: tests shorten it.
+    #[arg(long, env = "SIGNALING_SEAT_CLAIM_MS", value_name = "MS", default_value_t = 45_000, hide = true,
+          value_parser = clap::value_parser!(u64).range(1_000..=300_000))]
+    pub seat_claim_ms: u64,
 
     /// Time in ms that rooms keep a seat, at least --resume-ms, which it is by default. Hidden:
     /// tests set the two apart.
@@ -134,6 +121,10 @@ pub enum Scope {
     Room,
 }
 
+/// A given value of a removed flag. The value itself may contain a password, so it is not kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Removed;
+
 /// Busy time, in percent, at which a node coalesces input.
 const BUSY: BusyThresholds = BusyThresholds { enter: 12, exit: 5, full_delay_percent: 11 };
 
@@ -150,13 +141,11 @@ pub struct Config {
     pub hold_bytes: usize,
     /// Time for which a disconnected client can resume its session; 0: it cannot.
     pub resume: Duration,
-    /// Settings of rooms and their store.
-    pub rooms: RoomConfig,
+    /// Settings of rooms.
+    pub rooms: RoomSettings,
     /// Time over which direct clients that other nodes own in a new view are closed, so that they
     /// reconnect there; `None`: they stay.
     pub reassign_window: Option<Duration>,
-    /// Clients that a client may signal if its token has no `signal` claim.
-    pub signal_scope: SignalScope,
     /// ICE servers for clients.
     pub ice: IceConfig,
     /// Kicks that outlast a restart of all servers; `None`: they do not.
@@ -167,6 +156,11 @@ pub struct Config {
     pub edge: EdgeConfig,
 }
 
+/// Maximum clients in a room's waiting queue; a further join is refused as `overloaded`. Equal on
+/// all nodes. It bounds the memory of rooms.
+const MAX_WAITING_CLIENTS: u32 = 10_000;
+/// New rooms/s of a client. No page needs more; a bot has a rate class.
+const NEW_ROOMS: u32 = 5;
 /// Seconds of its fan-out that a client may use at once: 10,000 members at the default rate.
 const BROADCAST_BURST_S: u32 = 2;
 
@@ -191,6 +185,10 @@ impl Args {
     /// # Errors
     /// Names the flag whose value cannot be used.
     pub fn check(self) -> Result<Config, ConfigError> {
+        if self.room_store.is_some() {
+            let why = "is gone: the nodes keep rooms without a store; remove the flag, variable or key".to_owned();
+            return Err(ConfigError { flag: "--room-store", why });
+        }
         let common = self.common.check()?;
         let load_readiness = self.load_readiness.thresholds();
         if load_readiness.is_some() && self.public_listen.is_none() {
@@ -206,24 +204,28 @@ impl Args {
             hold: Duration::from_millis(self.hold_ms),
             hold_bytes: self.hold_bytes,
             resume: Duration::from_millis(self.resume_ms),
-            rooms: RoomConfig {
-                store: room_store(self.room_store, self.room_store_password_file.as_deref())?,
-                prefix: self.room_store_prefix,
-                capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
+            rooms: RoomSettings {
+                rules: signaling_rooms::Rules {
+                    capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
+                    max_waiting: Some(MAX_WAITING_CLIENTS),
+                    stale: Duration::from_millis(self.seat_claim_ms),
+                    remembered: MIN_REMEMBERED.max(Duration::from_millis(self.resume_ms) + REMEMBERED_AFTER_RESUME),
+                    ..signaling_rooms::Rules::default()
+                },
                 seat_grace: seat_grace(self.seat_grace_ms, self.resume_ms)?,
-                presence_refresh: Duration::from_millis(self.presence_refresh_ms),
                 max_bytes: usize::try_from(self.room_bytes).unwrap_or(usize::MAX),
-                remembered: MIN_REMEMBERED.max(Duration::from_millis(self.resume_ms) + REMEMBERED_AFTER_RESUME),
                 broadcast_rate: (self.broadcast_rate > 0).then(|| Rate {
                     per_second: self.broadcast_rate,
                     burst: self.broadcast_rate.saturating_mul(BROADCAST_BURST_S),
                 }),
+                new_rooms: Some(NEW_ROOMS),
+                signal_scope: match self.signal_scope {
+                    Scope::Any => SignalScope::Any,
+                    Scope::Room => SignalScope::Room,
+                },
+                ..RoomSettings::default()
             },
             reassign_window: Some(self.reassign_window_ms).filter(|&ms| ms > 0).map(Duration::from_millis),
-            signal_scope: match self.signal_scope {
-                Scope::Any => SignalScope::Any,
-                Scope::Room => SignalScope::Room,
-            },
             ice: self.ice.check()?,
             kicks: self.state_dir.as_deref().map(KickFile::open).transpose()?,
         })
@@ -246,18 +248,17 @@ fn seat_grace(grace_ms: Option<u64>, resume_ms: u64) -> Result<Duration, ConfigE
     Ok(Duration::from_millis(grace_ms))
 }
 
-fn room_store(store: Result<RoomLocation, String>, password_file: Option<&Path>) -> Result<RoomLocation, ConfigError> {
-    const FLAG: &str = "--room-store-password-file";
-    let store = store.map_err(|why| ConfigError { flag: "--room-store", why })?;
-    match password_file {
-        None => Ok(store),
-        Some(path) => ReloadableFile::open(FLAG, path)?.parsed(|content| store.clone().with_password(content)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn former_place_of_rooms_is_refused_without_its_value() {
+        let required = ["node", "--id=a", "--discovery=static:a=127.0.0.1:1", "--mesh-secret-file=/nowhere"];
+        let flags = required.into_iter().chain(["--room-store=redis://:hunter2@host:1"]);
+        let why = Args::try_parse_from(flags).unwrap().check().unwrap_err().to_string();
+        assert!(why.contains("--room-store") && !why.contains("host") && !why.contains("hunter2"), "{why}");
+    }
 
     #[test]
     fn seat_grace_is_at_least_the_resume_time() {

@@ -5,7 +5,6 @@
 //! | [`config`], `ice_args` | flags |
 //! | `kick_file` | kicks that outlast a restart of all servers |
 //! | [`shell`] | I/O around the decisions of `signaling_core::node` |
-//! | [`room_store`] | configures and opens the store of rooms |
 //! | [`run`](run()) | starts all of them on one thread |
 //!
 //! A machine with more cores runs more nodes.
@@ -13,7 +12,6 @@
 pub mod config;
 mod ice_args;
 mod kick_file;
-pub mod room_store;
 mod run;
 pub mod shell;
 

@@ -20,10 +20,9 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::room_store::{MAX_WAITING_CLIENTS, NEW_ROOMS};
 use crate::shell::{self, DirectEdge, Floor, Internal, Node, OperatorApi, PeerQueries};
 use signaling_core::edge::Reassignments;
-use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
+use signaling_core::node::{HoldLimits, NodeCore, Rules, Settings};
 
 /// Larger than a page of 1,000 clients, and than 10,000 kicks of 255 characters.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
@@ -45,7 +44,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     config.edge = config.edge.within(open_files);
     let internal = Listener::bind(config.common.internal_listen).context("--internal-listen")?;
     let public = config.public.map(|address| config.edge.bind(address)).transpose().context("--public-listen")?;
-    let store = config.rooms.open().context("--room-store")?;
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let mut core = NodeCore::new(settings(&config)?);
     core.set_ice_servers(config.ice.servers());
@@ -107,12 +105,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(node.clone().sweep());
     let ice_node = node.clone();
     tasks.spawn_local(config.ice.clone().follow(move |ice| ice_node.with_core(|core| core.set_ice_servers(ice))));
-    if let Some(store) = store {
-        for urgency in Urgency::ALL {
-            tasks.spawn_local(shell::run_room_tasks(node.clone(), store.clone(), urgency));
-        }
-        tasks.spawn_local(shell::watch_store(store));
-    }
     let http = shell::lane_http_client().context("cannot forward to other nodes")?;
     tasks.spawn_local(shell::follow_views(node.clone(), http, discovery.subscribe(), proofs.clone()));
     if let (Some(direct), Some(listener)) = (&direct, public) {
@@ -203,17 +195,7 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
         rules: Arc::new(Rules { heartbeat: config.common.heartbeat, ..Rules::default() }),
         max_message_bytes: config.common.max_message_bytes,
         reveal_nodes: config.common.reveal_nodes,
-        rooms: RoomSettings {
-            mesh: Some(config.rooms.rules()).filter(|rules| rules.claimed),
-            presence_refresh: config.rooms.presence_refresh,
-            seat_grace: config.rooms.seat_grace,
-            max_waiting: Some(MAX_WAITING_CLIENTS),
-            max_bytes: config.rooms.max_bytes,
-            broadcast_rate: config.rooms.broadcast_rate,
-            new_rooms: Some(NEW_ROOMS),
-            signal_scope: config.signal_scope,
-            ..RoomSettings::default()
-        },
+        rooms: config.rooms,
         resume_key: config.common.proofs.secrets().primary().resume_tokens().clone(),
         epoch: (Instant::now(), SystemTime::now()),
     })

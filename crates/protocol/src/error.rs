@@ -37,7 +37,7 @@ codes! {
     RecipientUnavailable = "recipient_unavailable";
     /// The sender is not a member of the room.
     NotInRoom = "not_in_room";
-    /// Rooms cannot be read or changed now, or the store may lack members of this room. A failed
+    /// Rooms cannot be read or changed now, or the owner may lack members of this room. A failed
     /// `leave` may still be carried out. Also for a signal that needs a common room.
     RoomStoreUnavailable = "room_store_unavailable";
     /// The token or the operator does not allow the request, a name is reserved, a new token was

@@ -96,7 +96,7 @@ impl ChangeSequencer {
         }
     }
 
-    /// Records that the store's version has fallen, so the store has lost changes.
+    /// Records that the room's version has fallen, so the room has lost changes.
     pub fn version_fell(&mut self, now: Instant) {
         self.other = Some(self.at.incarnation);
         self.gap_since.get_or_insert(now);
@@ -121,7 +121,7 @@ impl ChangeSequencer {
         self.gap_since = if is_whole { None } else { self.gap_since.or(Some(now)) };
     }
 
-    /// Returns `true` if the store may have lost the followed state: since the last resync another
+    /// Returns `true` if the room may have lost the followed state: since the last resync another
     /// incarnation was reported, or the version fell.
     pub fn may_be_lost(&self) -> bool {
         self.other.is_some()
@@ -135,7 +135,7 @@ impl ChangeSequencer {
         self.gap_since.is_some_and(|since| now.saturating_duration_since(since) >= timeout)
     }
 
-    /// Records that the whole state was requested from the store.
+    /// Records that the whole state was requested from the owner.
     pub fn state_requested(&mut self) {
         self.at_request = (self.other, self.at.version);
     }
@@ -150,7 +150,7 @@ impl ChangeSequencer {
         self.at.incarnation != 0 && self.at.incarnation != incarnation
     }
 
-    /// Returns `true` if the store answered with a lower version than was followed at the request,
+    /// Returns `true` if the owner answered with a lower version than was followed at the request,
     /// so it has lost changes. `false` for another incarnation, or if a loss was suspected before.
     pub fn fell_to(&self, at: Stamp) -> bool {
         at.incarnation == self.at.incarnation && at.version < self.at_request.1 && !self.requested_as_lost()
@@ -165,7 +165,7 @@ impl ChangeSequencer {
         self.other == Some(self.at.incarnation)
     }
 
-    /// Records that the local clients received this state, which the store had when it was
+    /// Records that the local clients received this state, which the owner had when it was
     /// [requested](Self::state_requested). Ends the gap; changes behind the state stay held.
     pub fn resynced(&mut self, now: Instant, at: Stamp) {
         let is_lost = at.incarnation != self.at.incarnation || self.has_fallen();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_store_needs_exactly_one_resync() {
+    fn lost_room_needs_exactly_one_resync() {
         let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7), RoomEvents::Usual));
         room.changed(now, at(9), vec![joined("early")]);
         let new = |version| Stamp { incarnation: 2, version };
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn lower_version_of_the_store_is_a_loss() {
+    fn lower_version_of_the_owner_is_a_loss() {
         let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7), RoomEvents::Usual));
         room.state_requested();
         assert!(room.fell_to(at(6)) && !room.fell_to(at(7)));

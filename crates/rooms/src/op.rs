@@ -1,4 +1,4 @@
-//! Operations on a room and their results. Nodes create them; `core` and `redis` apply them.
+//! Operations on a room and their results. Nodes create them, and `room` applies them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Requester {
     pub session: SessionId,
     /// Time when the session's socket was accepted, in microseconds since 1970.
     pub accepted_at_us: u64,
-    /// Rises with each attachment to a node and each [`Op::Drop`] of the node. A store ignores it.
+    /// Rises with each attachment to a node and each [`Op::Drop`] of the node.
     pub turn: u64,
     /// Number of the command in its session, rising, at most 2^53 - 1. A repetition keeps it.
     pub number: u64,
@@ -24,7 +24,7 @@ pub struct Requester {
     pub node: NodeId,
 }
 
-/// A client's seat in a room. The store keeps it, the node of the client keeps a copy, and
+/// A client's seat in a room. The owner keeps it, the node of the client keeps a copy, and
 /// [`Op::Refresh`] and [`Op::Restore`] compare the two. Between nodes it travels as
 /// [`SeatState`](signaling_wire::seats::SeatState).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,12 +49,12 @@ impl Requester {
 pub enum SeatStatus {
     /// A member of the room.
     Member {
-        /// Member since, in ms since 1970, above all former places. Survives a loss of the store.
+        /// Member since, in ms since 1970, above all former places. Survives a loss of the room.
         place: u64,
     },
     /// In the waiting queue.
     Waiting {
-        /// Queued since, in ms since 1970, above all former places. Survives a loss of the store.
+        /// Queued since, in ms since 1970, above all former places. Survives a loss of the room.
         place: u64,
         /// Number of waiting clients ahead of it in an [`OpResult`]; 0 where no result set it.
         ahead: u64,
@@ -62,8 +62,8 @@ pub enum SeatStatus {
     /// The client left, its seat expired or was not restored, or another session of it has the
     /// seat.
     Out,
-    /// The store or owner lacks the client's last command, or has no record of it: the client never
-    /// joined, found the queue full, or is forgotten.
+    /// The owner lacks the client's last command, or has no record of it: the client never joined,
+    /// found the queue full, or is forgotten.
     Unknown,
 }
 
@@ -84,8 +84,8 @@ impl SeatStatus {
     }
 }
 
-/// An operation on one room. Each also expires stale seats and admits waiting clients. A command of
-/// an earlier session of the client has no effect, and a repeated one no second effect.
+/// An operation on one room. Each also expires unclaimed seats and admits waiting clients. A command
+/// of an earlier session of the client has no effect, and a repeated one no second effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
     /// Admits a client to the room, else to the waiting queue, or to neither if the queue is full.
@@ -96,7 +96,7 @@ pub enum Op {
         /// JSON that the other members see; `None` keeps the value of a present client.
         data: Option<Box<str>>,
         /// Capacity that the client's token sets (0: no limit). It leaves with the room's last
-        /// seat. `None`: the room's capacity stays. A Redis ignores it.
+        /// seat. `None`: the room's capacity stays.
         capacity: Option<u32>,
     },
     /// Removes a client from the room or its waiting queue.
@@ -118,29 +118,28 @@ pub enum Op {
         /// Time until the seat expires.
         keep: Duration,
     },
-    /// Renews present seats, and moves each to its requester's session and node.
+    /// Claims present seats, and moves each to its requester's session and node.
     Refresh {
         /// Seats at one node. Empty: the operation only expires and admits clients.
         seats: Vec<Seat>,
     },
-    /// Gives seats back that the store has lost, also above the capacity and without a join event.
+    /// Gives seats back that the room has lost, also above the capacity and without a join event.
     ///
-    /// A room with a capacity then admits no client until all nodes have had time to restore: half
-    /// of [`Rules::stale`](crate::Rules::stale) after the last restored seat, at least 5 s; always
-    /// 5 s with [`Rules::claimed`](crate::Rules::claimed). A seat that is later than the record of
-    /// the client replaces it, since the store has lost the command that made the seat. With
-    /// [`Rules::claimed`](crate::Rules::claimed), no effect without evidence of a loss: if the
-    /// session left since, has a later attachment, or has no record in the same incarnation.
+    /// A room with a capacity then admits no client until all nodes have had time to restore: 5 s
+    /// after the last restored seat. A seat that is later than the record of the client replaces
+    /// it, since the room has lost the command that made the seat. No effect without evidence of a
+    /// loss: if the session left since, has a later attachment, or has no record in the same
+    /// incarnation.
     Restore {
         /// Seats at one node.
         seats: Vec<Seat>,
         /// Incarnation and epoch of the room that confirmed these seats last. 0: unknown. An owner
-        /// without that epoch begins a new incarnation. A Redis ignores them.
+        /// without that epoch begins a new incarnation.
         confirmed_in: (u64, u64),
         /// The highest version of the room that the node has received.
         version: u64,
         /// The room's own capacity at the node (0: no limit). `None`: the node knows of none. An
-        /// owner that has none takes it while seats may be missing; a Redis ignores it.
+        /// owner that has none takes it while seats may be missing.
         capacity: Option<u32>,
     },
     /// Lists one page of members, oldest first.
@@ -160,6 +159,13 @@ pub enum Op {
         capacity: Option<u32>,
     },
 }
+
+/// A request had no result, with the reason for operators and logs: the owner does not answer, or
+/// there are too many requests of operators. The operation may have been applied; a repetition is
+/// not applied twice.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the room is unavailable: {0}")]
+pub struct Unavailable(pub Box<str>);
 
 /// An operation and the room that it is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -215,10 +221,10 @@ pub struct Stamp {
 /// Result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OpResult {
-    /// Changes when writes of this room may be lost: the room was made anew, another server process
-    /// serves it, or its owner lacks operations. 0: the room never had a change, or is not known.
+    /// Changes when operations of this room may be lost: the room was made anew, or its owner lacks
+    /// operations. 0: the room never had a change, or is not known.
     pub incarnation: u64,
-    /// Epoch of the owner and backup that carried out the operation. 0: a store, or not set yet.
+    /// Epoch of the owner and backup that carried out the operation. 0: not set yet.
     pub epoch: u64,
     /// The room's version now: it rises with each change, and with a restored member. Of a room
     /// with incarnation 0, the time of the operation in ms since 1970.
@@ -235,7 +241,6 @@ pub struct OpResult {
     /// has it, but no changes.
     pub informed: u64,
     /// `true` if the operation created the room: its first record, in a room that had no version.
-    /// Always `false` of a Redis, which so limits no new rooms.
     pub created: bool,
     /// `true` if a join had no effect, as rooms have no bytes left. Other fields are of the room as
     /// it is, or the default.
@@ -251,8 +256,8 @@ pub struct OpResult {
     pub members: Vec<Member>,
     /// `true` if further members follow.
     pub more: bool,
-    /// `true` if members may be missing: the room was lost or the store unreachable, and not all
-    /// nodes have had time to restore their seats.
+    /// `true` if members may be missing: the room was lost, and not all nodes have had time to
+    /// restore their seats.
     pub settling: bool,
 }
 

@@ -1,5 +1,5 @@
 //! Options of rooms. They follow from the code that a reserved name begins with, so they need no
-//! state, and all nodes agree on them. `rules` and `signaling-core` read them.
+//! state, and all nodes agree on them. `rules` reads them.
 
 use signaling_protocol::RoomName;
 

@@ -36,8 +36,7 @@ pub struct ConfigFileArgs {
     #[arg(long)]
     pub check: bool,
 
-    /// Print the settings in effect, including defaults, as a configuration file, and exit. User,
-    /// password and query of the room store are masked
+    /// Print the settings in effect, including defaults, as a configuration file, and exit
     ///
     /// Only `--check` reads the files that the settings name.
     #[arg(long)]
@@ -199,7 +198,8 @@ fn nearest(command: &Command, key: &str) -> Option<String> {
 /// Writes the settings in effect as a configuration file, a comment line before each group.
 fn printed(command: &Command, matches: &ArgMatches) -> String {
     let mut groups: Vec<(&str, String)> = Vec::new();
-    for arg in settings(command) {
+    // The value of a setting with `hide_env_values` may be a password.
+    for arg in settings(command).filter(|arg| !arg.is_hide_env_values_set()) {
         let id = arg.get_id().as_str();
         let heading = arg.get_help_heading().unwrap_or("Options");
         let at = groups.iter().position(|(group, _)| *group == heading).unwrap_or_else(|| {
@@ -217,30 +217,14 @@ fn printed(command: &Command, matches: &ArgMatches) -> String {
 }
 
 fn value_of(arg: &Arg, matches: &ArgMatches) -> Option<Value> {
-    let may_hold_password = arg.is_hide_env_values_set();
     let mut values = matches.get_raw(arg.get_id().as_str())?.map(|value| {
         let value = value.to_string_lossy();
         match value.parse::<i64>() {
             Ok(number) if number.to_string() == value => Value::Integer(number),
-            _ if may_hold_password => Value::String(masked(&value)),
             _ => Value::String(value.into_owned()),
         }
     });
     if arg.get_value_delimiter().is_some() { Some(Value::Array(values.collect())) } else { values.next() }
-}
-
-/// Hides user and password of a URL, and its query. Of a URL whose parts are unclear, because a `?`
-/// stands before an `@`, it shows the scheme alone.
-fn masked(url: &str) -> String {
-    let (address, query) = url.split_once('?').map_or((url, None), |(address, query)| (address, Some(query)));
-    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
-    let scheme = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
-    let hidden = if query.is_some() { "?***" } else { "" };
-    match rest.rsplit_once('@') {
-        Some((_, host)) => format!("{scheme}***@{host}{hidden}"),
-        None if query.is_some_and(|query| query.contains('@')) => format!("{scheme}***"),
-        None => format!("{scheme}{rest}{hidden}"),
-    }
 }
 
 #[cfg(test)]

@@ -39,8 +39,6 @@ pub(crate) type RoomRequestIx = usize;
 
 /// A process of a server. The number of killed processes before it differs after a restart.
 pub(crate) type Process = (Host, u32);
-/// A process of a node, by its index.
-pub(crate) type NodeProcess = (usize, u32);
 
 /// An input of a server: it waits while the server is paused and is lost in a crash.
 pub(crate) struct Input {

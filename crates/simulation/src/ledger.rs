@@ -34,8 +34,8 @@ pub(crate) enum SenderResult {
     Ack,
     /// Delivery is not confirmed and no longer tried.
     Unavailable,
-    /// The room store did not answer.
-    StoreAway,
+    /// The room's owner did not answer.
+    RoomUnavailable,
     /// The client is not a member of the room.
     NotInRoom,
 }

@@ -165,9 +165,9 @@ impl Mutant {
             Self::OwnChanges => Some(RoomRule::OwnChanges),
             _ => None,
         };
-        match (self, &mut settings.mesh) {
-            (Self::UnclaimedSeats, Some(rules)) => rules.stale = NEVER,
-            (Self::GoneClients, Some(rules)) => rules.remembered = Duration::ZERO,
+        match self {
+            Self::UnclaimedSeats => settings.rules.stale = NEVER,
+            Self::GoneClients => settings.rules.remembered = Duration::ZERO,
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use signaling_core::node::{IDLE_SWEEP_INTERVAL, NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, Settings, TrunkKey};
+use signaling_core::node::{IDLE_SWEEP_INTERVAL, NodeCore, PeerKey, SWEEP_INTERVAL, Settings, TrunkKey};
 
 use crate::agenda::{MS, Micros, micros};
 use crate::counters::Counters;
@@ -27,8 +27,6 @@ pub(crate) struct NodeHost {
     pub(crate) inbound_lanes: BTreeMap<PeerKey, ExchangeId>,
     /// Highest number of a batch to any peer.
     pub(crate) last_batch: u64,
-    /// Batches in flight to the room store, by urgency; `None` without one.
-    pub(crate) asked: [Option<Vec<RoomTask>>; 2],
     /// Time of the last sweep, and `true` if the core was idle after it.
     swept: (Micros, bool),
 }
@@ -43,15 +41,14 @@ pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     counters.add("nodes: holds expired", counts.expired);
     counters.add("nodes: detours", counts.detours);
     let counts = core.room_counts();
-    counters.add("rooms: operations that the store did not answer", counts.failures);
+    counters.add("rooms: operations without a result", counts.failures);
     counters.add("rooms: resyncs", counts.resyncs);
     counters.add("rooms: seats restored", counts.restored);
-    if let Some(counts) = core.mesh_room_counts() {
-        counters.add("rooms: taken over", counts.taken_over);
-        counters.add("rooms: rebuilt", counts.rebuilt);
-        counters.add("rooms: copies sent", counts.copied);
-        counters.add("rooms: requests without an answer in time", counts.timeouts);
-    }
+    let counts = core.mesh_room_counts();
+    counters.add("rooms: taken over", counts.taken_over);
+    counters.add("rooms: rebuilt", counts.rebuilt);
+    counters.add("rooms: copies sent", counts.copied);
+    counters.add("rooms: requests without an answer in time", counts.timeouts);
 }
 
 impl NodeHost {
@@ -65,7 +62,6 @@ impl NodeHost {
             failures: BTreeMap::new(),
             inbound_lanes: BTreeMap::new(),
             last_batch: 0,
-            asked: [None, None],
             swept: (0, false),
         }
     }
@@ -130,14 +126,14 @@ impl World {
         }
     }
 
-    /// Sends the output of the core to trunks, lanes and the room store.
+    /// Sends the output of the core to trunks and lanes, and checks its operations on rooms.
     pub(crate) fn node_turn(&mut self, index: usize) {
         let node = &self.nodes[index];
         let conns: Vec<_> = node.conns.values().copied().collect();
         self.nodes[index].core.send_room_tasks(self.agenda.instant());
         conns.into_iter().for_each(|conn| self.flush(conn, End::Node, false));
         self.lanes_turn(index);
-        self.ask_store(index);
+        self.check_commits(index);
     }
 
     /// Gives a node this version of the view.

@@ -19,7 +19,7 @@ pub struct Size {
     /// Number of edges, at least 1.
     #[arg(long, default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub edges: usize,
-    /// Number of native clients. Worlds in which nodes own rooms have 14 clients of dialects more.
+    /// Number of native clients. Worlds with rooms have 14 clients of dialects more.
     #[arg(long, default_value_t = 20)]
     pub clients: usize,
     /// Number of planned messages; none with fewer than two clients.
@@ -40,9 +40,6 @@ pub struct Size {
     /// Percentage of worlds with rooms.
     #[arg(long = "rooms", default_value_t = 60)]
     pub rooms_percent: u64,
-    /// Percentage of worlds with rooms in which nodes own the rooms, without a store.
-    #[arg(long = "mesh-rooms", default_value_t = 50)]
-    pub mesh_rooms_percent: u64,
     /// `true` if edges of all worlds have the normal limits for senders and output; `false` if one
     /// world of six has small ones.
     #[arg(skip)]

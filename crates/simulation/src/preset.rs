@@ -5,16 +5,16 @@ use clap::ValueEnum;
 /// Options of a kind of worlds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Preset {
-    /// Three nodes and a few usual faults; most worlds have rooms, of the nodes or in a store.
+    /// Three nodes and a few usual faults; most worlds have rooms.
     #[default]
     Default,
-    /// Rooms that the nodes own, in all worlds.
+    /// Rooms in all worlds.
     Rooms,
-    /// Rooms that the nodes own, more nodes and many faults.
+    /// Rooms, more nodes and many faults.
     Large,
-    /// Rooms that the nodes own, and nodes that lose each other for some seconds.
+    /// Rooms, and nodes that lose each other for some seconds.
     Parted,
-    /// Rooms that the nodes own in most worlds, more servers, many faults and short TTLs.
+    /// Rooms in most worlds, more servers, many faults and short TTLs.
     Hasty,
 }
 
@@ -28,12 +28,10 @@ impl Preset {
     pub const fn options(self) -> &'static str {
         match self {
             Self::Default => "",
-            Self::Rooms => "--rooms 100 --mesh-rooms 100",
-            Self::Large => "--rooms 100 --mesh-rooms 100 --nodes 5 --faults 14",
-            Self::Parted => {
-                "--rooms 100 --mesh-rooms 100 --faults 10 --kinds cut-nodes,cut-one-way,flap,pause-node,cut-lane"
-            }
-            Self::Hasty => "--rooms 80 --mesh-rooms 100 --nodes 4 --edges 3 --faults 12 --hasty 30",
+            Self::Rooms => "--rooms 100",
+            Self::Large => "--rooms 100 --nodes 5 --faults 14",
+            Self::Parted => "--rooms 100 --faults 10 --kinds cut-nodes,cut-one-way,flap,pause-node,cut-lane",
+            Self::Hasty => "--rooms 80 --nodes 4 --edges 3 --faults 12 --hasty 30",
         }
     }
 }

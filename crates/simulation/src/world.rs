@@ -8,7 +8,7 @@ use signaling_core::View;
 use signaling_core::{edge, node};
 use signaling_wire::{BatchNumber, Incarnation, resume};
 
-use crate::agenda::{Agenda, Micros, SECOND, micros};
+use crate::agenda::{Agenda, MS, Micros, SECOND, micros};
 use crate::clients::{Client, Socket};
 use crate::counters::Counters;
 use crate::edges::{EdgeHost, node_id};
@@ -166,7 +166,7 @@ impl World {
             mutant.edge(&mut edge_settings);
         }
         let rules = size.mutant.map_or_else(node::Rules::default, Mutant::rules);
-        let subscribers = Subscribers::new(size.clients, rooms.mesh);
+        let subscribers = Subscribers::new(size.clients, rooms.settings.is_some());
         let all = traits.iter().copied().chain(vec![Traits::default(); subscribers.count]);
         let mut world = Self {
             rng: Rng::new(seed ^ 0x00c0_ffee),
@@ -234,7 +234,7 @@ impl World {
         }
         if self.ledger.violation.is_none() {
             self.ledger.settle(quiet_from, |socket| self.sockets[socket].takes_outcomes());
-            settled += self.list_rooms();
+            settled += self.rooms.stale() / 2 + MS;
             self.pass_until(settled);
             self.settle_rooms();
             self.check_subscribers();
@@ -250,8 +250,7 @@ impl World {
                 self.pass_until(quiet + SECOND / 5 * round);
             }
             self.check_nothing_is_left();
-            let looked = self.list_rooms();
-            self.pass_until(quiet + looked);
+            self.pass_until(quiet + self.rooms.stale() / 2 + MS);
             self.check_rooms_are_empty();
         }
         self.finish(size)

@@ -33,7 +33,7 @@ fn digest_of_a_seed_is_equal_alone_and_in_a_range() {
 #[test]
 fn options_replace_those_of_a_preset() {
     let replaced = digests("--preset parted --kinds flap --faults 3 --seeds 0..2");
-    assert_eq!(replaced, digests("--rooms 100 --mesh-rooms 100 --faults 3 --kinds flap --seeds 0..2"));
+    assert_eq!(replaced, digests("--rooms 100 --faults 3 --kinds flap --seeds 0..2"));
     assert_ne!(replaced, digests("--preset parted --seeds 0..2"));
 }
 

@@ -5,7 +5,7 @@ use clap::{Parser, ValueEnum as _};
 use signaling_simulation::{Counters, FaultKind, Preset, Size, run, run_digested};
 
 /// Options of a world, its seed, and the violation that it once showed.
-const MENDED: [(&str, u64, &str); 27] = [
+const MENDED: [(&str, u64, &str); 26] = [
     (Preset::Large.options(), 5_200_511, "restored seat above the capacity"),
     (Preset::Large.options(), 5_200_319, "restored seat above the capacity"),
     (Preset::Large.options(), 6_001_233, "resumed session lost the seats of its ended socket"),
@@ -25,18 +25,17 @@ const MENDED: [(&str, u64, &str); 27] = [
     (Preset::Default.options(), 62_007_067, "member without changes after its leave failed"),
     (Preset::Parted.options(), 63_002_314, "member without changes after its leave failed"),
     (Preset::Rooms.options(), 61_002_235, "returned member got an earlier state than it had"),
-    ("--rooms 100 --mesh-rooms 100 --nodes 2 --faults 8", 7_000_535, "change of a room before its state"),
-    ("--mesh-rooms 100", 20_004_839, "resumed session got neither state nor position"),
-    ("--mesh-rooms 100", 30_004_977, "restored seat above the capacity"),
-    ("--mesh-rooms 100", 40_005_971, "both of two players received NewPeer"),
-    ("--mesh-rooms 0", 30_003_229, "resumed session lost the seats of its ended socket"),
+    ("--rooms 100 --nodes 2 --faults 8", 7_000_535, "change of a room before its state"),
+    ("", 20_004_839, "resumed session got neither state nor position"),
+    ("", 30_004_977, "restored seat above the capacity"),
+    ("", 40_005_971, "both of two players received NewPeer"),
     ("", 60_006_693, "report of held messages postponed a requested retransmission"),
     ("", 30_001_899, "repeated signal was refused though delivered before a handoff"),
     (GHOSTS, 865, "seats of ended sessions were restored, and stayed"),
 ];
 
 /// Options of worlds with rooms in which nodes and edges crash.
-const GHOSTS: &str = "--rooms 100 --mesh-rooms 100 --messages 0 --faults 12 --kinds crash,crash-edge --clients 30";
+const GHOSTS: &str = "--rooms 100 --messages 0 --faults 12 --kinds crash,crash-edge --clients 30";
 
 #[derive(Parser)]
 struct Options {
@@ -99,8 +98,8 @@ fn seeds_that_showed_violations_have_none() {
 }
 
 #[test]
-fn rooms_that_nodes_own_survive_faults() {
-    let size = Size { rooms_percent: 100, mesh_rooms_percent: 100, ..Size::default() };
+fn rooms_survive_faults() {
+    let size = Size { rooms_percent: 100, ..Size::default() };
     let mut counters = Counters::default();
     for seed in 0..100 {
         let outcome = run(seed, &size, false);

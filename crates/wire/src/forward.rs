@@ -152,9 +152,9 @@ pub enum Item<'a> {
     RoomChanged {
         /// Name of the room.
         room: &'a str,
-        /// Incarnation of its state. A new one means that the store may have lost changes.
+        /// Incarnation of its state. A new one means that changes may be lost.
         incarnation: u64,
-        /// Epoch of its owner and backup. 0: the room is in a store.
+        /// Epoch of its owner and backup.
         epoch: u64,
         /// Its version after the changes; each change raises it by one.
         version: u64,

@@ -1,5 +1,5 @@
-//! Clients of matchbox and GStreamer meet in rooms, at any balancers and without a store. A killed
-//! node changes neither members nor sessions.
+//! Clients of matchbox and GStreamer meet in rooms, at any balancers. A killed node changes neither
+//! members nor sessions.
 
 use futures_util::future::select_all;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Streamers, SFUs and players of Pixel Streaming find each other at any balancers, without a
-//! store. An id has one streamer.
+//! Streamers, SFUs and players of Pixel Streaming find each other at any balancers. An id has one
+//! streamer.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Clients of dialects connect by their own wire protocols, to any balancer, without a store. Their
-//! messages arrive once and in order, also while nodes are killed.
+//! Clients of dialects connect by their own wire protocols, to any balancer. Their messages arrive
+//! once and in order, also while nodes are killed.
 
 use std::time::{Duration, Instant};
 

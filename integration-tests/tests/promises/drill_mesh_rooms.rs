@@ -1,5 +1,5 @@
-//! Rooms that nodes own, on three real nodes without a store: visitors join and leave all the time
-//! while nodes are killed, drained, paused, partitioned and restarted.
+//! Rooms on three real nodes: visitors join and leave all the time while nodes are killed, drained,
+//! paused, partitioned and restarted.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! Rooms in a real Redis while servers are killed: a moved client never leaves, a lost client
-//! leaves once.
+//! Rooms while servers are killed: a moved client never leaves, a lost client leaves once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,14 +13,12 @@ const SLACK: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn members_leave_once_when_their_server_is_killed() {
-    let Some(mesh) = TestMesh::with_redis(|options| {
+    let mesh = TestMesh::with_options(|options| {
         options.balancers = 2;
         options.removal_delay = Duration::from_millis(300);
+        options.node_args = RoomTimes::SHORT.flags();
     })
-    .await
-    else {
-        return;
-    };
+    .await;
     let (clients, rooms) = (setting("DRILL_CLIENTS", 500), setting("DRILL_ROOMS", 50));
     let mut crowd = Crowd::gather(&mesh, "drill", rooms, clients).await;
     let of_node: f64 = mesh.metrics("node-1", "signaling_sessions", "").await.iter().sum();
@@ -29,8 +26,8 @@ async fn members_leave_once_when_their_server_is_killed() {
 
     let times = RoomTimes::SHORT;
     mesh.kill("node-1").await.unwrap();
-    // Long enough for seats without a refresh to expire.
-    crowd.all_stay_for(times.max_seat_without_refresh() + times.seat_grace + SLACK).await;
+    // Long enough for seats without a claim to expire.
+    crowd.all_stay_for(times.max_unclaimed() + times.seat_grace + SLACK).await;
     crowd.assert_broadcasts_arrive("a node was killed").await;
     println!("kill -9 of a node with {of_node} clients: no client was shown leaving");
 
@@ -44,8 +41,8 @@ async fn members_leave_once_when_their_server_is_killed() {
     within(bound + SLACK, "all lost clients to be shown leaving", each_leaves).await;
     let slowest = departures_by_pair(&crowd, &lost).values().flatten().max().copied().unwrap() - begin;
     assert!(slowest <= bound, "shown leaving after {slowest:?}, and LIMITS.md says within {bound:?}");
-    // A second leave would be shown by the next refreshes.
-    sleep(times.max_seat_without_refresh()).await;
+    // A second leave would be shown once unclaimed seats expire.
+    sleep(times.max_unclaimed()).await;
     let doubled = departures_by_pair(&crowd, &lost).values().filter(|times| times.len() > 1).count();
     assert_eq!(doubled, 0, "shown as leaving more than once");
     let strangers = crowd.departures().filter(|(_, departure)| !lost.contains(&departure.client_id)).count();

@@ -170,8 +170,7 @@ async fn visitors_join_while_hostile_clients_make_rooms() {
 
 #[tokio::test]
 async fn residents_get_all_changes_and_the_queue_keeps_its_order() {
-    // With short times a seat expires if a busy machine delays one refresh.
-    let Some(mesh) = TestMesh::with_redis(|options| options.node_args.clear()).await else { return };
+    let mesh = TestMesh::start().await;
     let rooms = ["rooms", "--clients=100", "--rooms=10", "--rate=40", "--seconds=4", "--warmup=1"];
     // No run meets this limit of the event delay.
     let waiting = ["--waiting=40", "--seats=3", "--leave-rate=5", "--max-event-p99-ms=0.001"];
@@ -195,9 +194,6 @@ async fn residents_get_all_changes_and_the_queue_keeps_its_order() {
     let left = json!(5 * (1 + 4));
     assert_eq!((&queue["left"], &queue["admitted"], &queue["overtook"]), (&left, &left, &json!(0)));
     assert!(queue["shortest_gap_ms"].as_u64() >= Some(900), "at most one position per second: {queue}");
-    let store = &run.report["store"];
-    assert!(store["scripts_per_operation"].as_f64() >= Some(1.0), "{store}");
-    assert!(store["calls_by_command"]["evalsha"].as_u64() > Some(0), "{store}");
     assert!(!run.is_success);
     let complaints: Vec<&str> = run.complaints.lines().collect();
     assert!(matches!(complaints[..], [only] if only.contains("event delay is")), "{complaints:?}");

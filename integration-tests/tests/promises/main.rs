@@ -27,7 +27,6 @@ mod drill_absent;
 mod drill_alerts;
 mod drill_kubernetes;
 mod drill_mesh_rooms;
-mod drill_redis;
 mod drill_rooms;
 mod drill_sdk;
 mod drill_servers;

@@ -56,7 +56,7 @@ fn sections() -> [Section; 8] {
         Section { title, about, page: page(&registry), nodes, balancers }
     }
     let edges = "Served by balancers, and by nodes with `--public-listen`, for their clients.";
-    let nodes = "Nodes: sessions, messages, lanes, rooms and their store";
+    let nodes = "Nodes: sessions, messages, lanes and rooms";
     let discovery = "Served by all servers whose nodes can change.";
     let load = "Served by servers with `--unready-above-percent`.";
     let processes = "Served by all servers, under the names common to programs for Prometheus.";

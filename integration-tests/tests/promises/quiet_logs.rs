@@ -2,17 +2,14 @@
 
 use std::num::NonZeroU64;
 
-use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::{
-    Certificate, Head, Peer, RawSocket, Signer, TestMesh, ask, ask_on, becomes, claims, claims_with, connect,
-    until_some,
+    Certificate, Head, Peer, RawSocket, Signer, TestMesh, ask, ask_on, claims, claims_with, connect, until_some,
 };
 
 const ADMIN: &str = "the-token-of-the-admin";
 const TURN: &str = "the-secret-of-the-turn-server";
-const STORE: &str = "the/password:of@the,room-store";
 const DATA: &str = "v=0-an-offer-for-its-recipient-only";
 /// With this seed node-2 owns Ada, node-0 Bob, and node-1 Eve.
 const SEED: NonZeroU64 = NonZeroU64::new(0xcafe_f00d_d15e_a5ef).unwrap();
@@ -25,10 +22,11 @@ async fn trace_logs_hold_no_secret_and_no_message() {
         std::fs::write(files.path().join(name), content).unwrap();
         files.path().join(name).display().to_string()
     };
-    let (admin, turn, store) = (file("admin", ADMIN), file("turn", TURN), file("store", STORE));
+    let admin = file("admin", ADMIN);
+    let turn = file("turn", TURN);
     let certificate = Certificate::new(files.path(), "node");
     let list = file("ice", r#"[{"urls":"turn:a.example","username":"u","credential":"a-listed-credential"}]"#);
-    let mesh = TestMesh::with_redis(|options| {
+    let mesh = TestMesh::with_options(|options| {
         options.hash_seed = Some(SEED);
         for flags in [&mut options.node_args, &mut options.balancer_args] {
             flags.extend(["--log=trace".to_owned(), format!("--admin-token-file={admin}")]);
@@ -37,20 +35,13 @@ async fn trace_logs_hold_no_secret_and_no_message() {
             format!("--turn-secret-file={turn}"),
             "--turn-urls=turn:b.example".into(),
             format!("--ice-servers-file={list}"),
-            format!("--room-store-password-file={store}"),
         ];
         options.node_args.extend(ice);
         options.node_args.extend(certificate.flags());
         ask_for_tokens(options, &signer);
     })
     .await;
-    let Some(mesh) = mesh else { return };
-    // Without `requirepass`, Redis refuses a password.
-    ask_store(&mut store_of(&mesh).await, &["CONFIG", "SET", "requirepass", STORE]).await;
-    for node in mesh.state().nodes {
-        becomes(&node.internal, "signaling_room_store_up", 1).await;
-    }
-    let mut secrets = [ADMIN, TURN, STORE, "the%2Fpassword", DATA, "a-listed-credential"].map(str::to_owned).to_vec();
+    let mut secrets = [ADMIN, TURN, DATA, "a-listed-credential"].map(str::to_owned).to_vec();
     secrets.extend([mesh.secret(), String::from_utf8(signer.key_file.clone()).unwrap()]);
     secrets.extend([SEED.to_string(), format!("{SEED:x}")]);
     let key = std::fs::read_to_string(&certificate.key).unwrap();
@@ -116,44 +107,6 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     assert!(text.contains("client connected") && text.contains("wrote to a client"), "the logs are not of this mesh");
     assert_none_of(&secrets, &text);
     assert!(key_file(mesh.dir.path()).is_file());
-}
-
-#[tokio::test]
-async fn logs_hold_no_password_of_the_room_stores_url() {
-    /// The password in a URL.
-    const IN_URL: &str = "the%2Fpassword%3Aof%40the%2Croom-store";
-    let Some(other) = TestMesh::with_redis(|options| (options.nodes, options.balancers) = (1, 0)).await else { return };
-    let mut store = store_of(&other).await;
-    let good = format!(">{STORE}");
-    ask_store(&mut store, &["ACL", "SETUSER", "keeper", "on", &good, "~*", "&*", "+@all"]).await;
-    let redis = other.mesh.state().redis.unwrap();
-    let address = redis.replace("redis://", &format!("redis://keeper:{IN_URL}@"));
-    let mesh = TestMesh::with_servers((1, 1), &["--log=trace", &format!("--room-store={address}")], &[]).await;
-    let mut ada = mesh.peer("ada").await;
-    let join = |id: u64| json!({ "type": "join", "room": format!("room-{id}"), "id": id });
-    ada.send(&join(1)).await;
-    assert_eq!(ada.recv_type("ack").await["id"], 1);
-
-    ask_store(&mut store, &["ACL", "SETUSER", "keeper", "resetpass", ">another-one"]).await;
-    ask_store(&mut store, &["CLIENT", "KILL", "USER", "keeper"]).await;
-    // The first loses its connection, the second gets no new one.
-    for id in [2, 3] {
-        ada.send(&join(id)).await;
-        assert_eq!(ada.recv_type("error").await["code"], "room_store_unavailable");
-    }
-    let secrets = [STORE, IN_URL, "the%2Fpassword"].map(str::to_owned);
-    assert_none_of(&secrets, &all_logs(&mesh).await);
-}
-
-/// Connects to the Redis of a mesh.
-async fn store_of(mesh: &TestMesh) -> MultiplexedConnection {
-    let url = mesh.state().redis.unwrap();
-    redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap()
-}
-
-/// Executes a command, given as its words.
-async fn ask_store(store: &mut MultiplexedConnection, words: &[&str]) {
-    redis::cmd(words[0]).arg(&words[1..]).exec_async(store).await.unwrap();
 }
 
 /// Creates requests that show a token in each place.

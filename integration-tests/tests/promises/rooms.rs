@@ -1,9 +1,8 @@
-//! The promises about rooms, on three real nodes: once without a store, once with a Redis.
+//! The promises about rooms, on three real nodes.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::room_client::SeatStatus;
 use signaling_integration_tests::{Crowd, RoomClient, RoomTimes, TestMesh, admin, operator, stays};
 
@@ -13,47 +12,22 @@ const SHORT: RoomTimes = RoomTimes::SHORT;
 /// Seats outlast sessions.
 const LONG_GRACE: RoomTimes = RoomTimes { seat_grace: Duration::from_secs(3), resume: Duration::from_secs(1), ..SHORT };
 
+/// Added to times by settings, for checks and messages.
+const SLACK: Duration = Duration::from_secs(2);
+
 /// Starts a mesh with two balancers and three nodes.
-async fn mesh(has_redis: bool, times: RoomTimes, flags: &[&str]) -> Option<TestMesh> {
-    let with_rooms = |options: &mut MeshOptions| {
+async fn mesh(times: RoomTimes, flags: &[&str]) -> TestMesh {
+    TestMesh::with_options(|options| {
         (options.nodes, options.balancers) = (3, 2);
         options.node_args = times.flags();
         options.node_args.extend(flags.iter().map(ToString::to_string));
-    };
-    if has_redis { TestMesh::with_redis(with_rooms).await } else { Some(TestMesh::with_options(with_rooms).await) }
+    })
+    .await
 }
 
-/// Runs each test without a store and with a Redis.
-macro_rules! over_both {
-    ($($name:ident($times:expr $(, $flag:literal)*),)*) => {
-        mod mesh {
-            $(#[tokio::test]
-            async fn $name() {
-                let mesh = super::mesh(false, $times, &[$($flag),*]).await.unwrap();
-                super::$name(mesh).await;
-            })*
-        }
-        mod redis {
-            $(#[tokio::test]
-            async fn $name() {
-                let Some(mesh) = super::mesh(true, $times, &[$($flag),*]).await else { return };
-                super::$name(mesh).await;
-            })*
-        }
-    };
-}
-
-over_both! {
-    members_see_joins_broadcasts_and_leaves(super::SHORT),
-    members_of_a_large_room_are_listed_in_pages(super::SHORT),
-    waiting_queue_of_a_full_room_moves_up_in_order(super::SHORT, "--room-capacity=2"),
-    seat_of_a_lost_client_is_kept_for_the_grace_time(super::LONG_GRACE, "--room-capacity=1"),
-    resumed_member_has_not_left(super::SHORT),
-    raised_capacity_admits_the_waiting_queue_in_order(super::SHORT, "--room-capacity=1"),
-    members_stay_unchanged_while_nodes_come_and_go(super::SHORT),
-}
-
-async fn members_see_joins_broadcasts_and_leaves(mesh: TestMesh) {
+#[tokio::test]
+async fn members_see_joins_broadcasts_and_leaves() {
+    let mesh = mesh(SHORT, &[]).await;
     let mut alice = client(&mesh, 0, "alice").await;
     let mut bob = client(&mesh, 1, "bob").await;
     let mut carol = client(&mesh, 0, "carol").await;
@@ -90,7 +64,9 @@ async fn members_see_joins_broadcasts_and_leaves(mesh: TestMesh) {
     [&alice, &bob, &carol].into_iter().for_each(RoomClient::assert_no_faults);
 }
 
-async fn members_of_a_large_room_are_listed_in_pages(mesh: TestMesh) {
+#[tokio::test]
+async fn members_of_a_large_room_are_listed_in_pages() {
+    let mesh = mesh(SHORT, &[]).await;
     let crowd = Crowd::join(&mesh, "many", 1, PAGE + 20).await;
     let mut asker = client(&mesh, 0, "asker").await;
     asker.join("many-room-0").await;
@@ -113,7 +89,9 @@ async fn members_of_a_large_room_are_listed_in_pages(mesh: TestMesh) {
     crowd.assert_no_faults();
 }
 
-async fn waiting_queue_of_a_full_room_moves_up_in_order(mesh: TestMesh) {
+#[tokio::test]
+async fn waiting_queue_of_a_full_room_moves_up_in_order() {
+    let mesh = mesh(SHORT, &["--room-capacity=2"]).await;
     let mut clients = joined(&mesh, 5).await;
     let waiting = |ahead, queue_length| SeatStatus::Waiting { ahead, queue_length };
     let seats = [SeatStatus::Member, SeatStatus::Member, waiting(0, 1), waiting(1, 2), waiting(2, 3)];
@@ -138,8 +116,10 @@ async fn waiting_queue_of_a_full_room_moves_up_in_order(mesh: TestMesh) {
     clients.iter().for_each(RoomClient::assert_no_faults);
 }
 
-async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
-    let RoomTimes { seat_grace, resume, presence_refresh } = LONG_GRACE;
+#[tokio::test]
+async fn seat_of_a_lost_client_is_kept_for_the_grace_time() {
+    let mesh = mesh(LONG_GRACE, &["--room-capacity=1"]).await;
+    let RoomTimes { seat_grace, resume, .. } = LONG_GRACE;
     let mut alice = client(&mesh, 0, "alice").await;
     let mut bob = client(&mesh, 1, "bob").await;
     alice.join("r").await;
@@ -150,19 +130,21 @@ async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
     stays("bob waiting", resume + Duration::from_millis(700), is_waiting).await;
     let mut alice = client(&mesh, 1, "alice").await;
     assert_eq!(alice.join("r").await, SeatStatus::Member, "within the grace time, in another session");
-    stays("bob waiting", seat_grace + presence_refresh, is_waiting).await;
+    stays("bob waiting", seat_grace + SLACK, is_waiting).await;
 
     let gone = Instant::now();
     drop(alice);
     bob.gets("r", SeatStatus::Member).await;
     let waited = gone.elapsed();
     assert!(waited >= seat_grace, "given away after {waited:?}");
-    assert!(waited <= seat_grace + presence_refresh * 2, "kept for {waited:?}");
+    assert!(waited <= seat_grace + SLACK * 2, "kept for {waited:?}");
     let mut alice = client(&mesh, 0, "alice").await;
     assert_eq!(alice.join("r").await, SeatStatus::Waiting { ahead: 0, queue_length: 1 }, "too late");
 }
 
-async fn resumed_member_has_not_left(mesh: TestMesh) {
+#[tokio::test]
+async fn resumed_member_has_not_left() {
+    let mesh = mesh(SHORT, &[]).await;
     let mut crowd = Crowd::gather(&mesh, "back", 1, 4).await;
 
     let mut back = crowd.clients.remove(3).resume(&mesh.state().balancers[1].url).await;
@@ -172,13 +154,15 @@ async fn resumed_member_has_not_left(mesh: TestMesh) {
     back.until("the broadcast", |seen| seen.broadcasts.len() == 1).await;
     assert_eq!(crowd.clients[1].seen().broadcasts.len(), 1);
     assert_eq!(back.broadcast("back-room-0", json!("thank you")).await, 3, "it does not join again");
-    crowd.all_stay_for(SHORT.resume + SHORT.seat_grace + SHORT.max_seat_without_refresh()).await;
+    crowd.all_stay_for(SHORT.resume + SHORT.seat_grace + SHORT.max_unclaimed()).await;
     crowd.assert_no_faults();
     assert_eq!(back.join("back-room-0").await, SeatStatus::Member);
     assert_eq!(back.room("back-room-0").members.len(), 4);
 }
 
-async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
+#[tokio::test]
+async fn raised_capacity_admits_the_waiting_queue_in_order() {
+    let mesh = mesh(SHORT, &["--room-capacity=1"]).await;
     let mut clients = joined(&mesh, 4).await;
     let node = mesh.node_internal(0);
     let shown = admin(&node, "GET", "rooms/r").await;
@@ -196,7 +180,7 @@ async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
     operator(&node, "DELETE", "rooms/r/capacity", None).await;
     clients[0].leave("r").await;
     clients[1].leave("r").await;
-    stays("client-3 waiting, by the capacity of all rooms", SHORT.presence_refresh * 2, async || {
+    stays("client-3 waiting, by the capacity of all rooms", SLACK, async || {
         matches!(clients[3].room("r").seat, SeatStatus::Waiting { .. })
     })
     .await;
@@ -204,7 +188,9 @@ async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
     clients[3].gets("r", SeatStatus::Member).await;
 }
 
-async fn members_stay_unchanged_while_nodes_come_and_go(mesh: TestMesh) {
+#[tokio::test]
+async fn members_stay_unchanged_while_nodes_come_and_go() {
+    let mesh = mesh(SHORT, &[]).await;
     let mut crowd = Crowd::gather(&mesh, "scale", 10, 100).await;
     let versions = |crowd: &Crowd| -> Vec<u64> {
         (0..crowd.clients.len()).map(|number| crowd.clients[number].room(&crowd.room(number)).version).collect()
@@ -218,7 +204,7 @@ async fn members_stay_unchanged_while_nodes_come_and_go(mesh: TestMesh) {
     mesh.until_views_agree().await;
     crowd.assert_broadcasts_arrive("two nodes").await;
 
-    crowd.all_stay_for(SHORT.max_seat_without_refresh() + Duration::from_secs(1)).await;
+    crowd.all_stay_for(SHORT.max_unclaimed() + Duration::from_secs(1)).await;
     assert_eq!(versions(&crowd), before, "nothing has changed");
     crowd.assert_no_faults();
 }

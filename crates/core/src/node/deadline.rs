@@ -34,7 +34,7 @@ impl Deadline {
         Self { expires: now + whole.saturating_sub(age), may_hold: ttl != Some(Duration::ZERO) }
     }
 
-    /// Returns the deadline of a broadcast that waited here for the store or its budget. A message
+    /// Returns the deadline of a broadcast that waited here for the owner or its budget. A message
     /// that may not be held gets at least 2 s from `now`. Others keep their deadline.
     pub(super) fn after_wait(self, now: Instant) -> Self {
         let expires = if self.may_hold { self.expires } else { self.expires.max(now + UNHELD_TTL) };

@@ -19,7 +19,7 @@
 //! | `directory` | sessions, lingering sessions, locations, waiting newcomers |
 //! | `custody` | outbound queues and held messages |
 //! | `rooms` | seats and room commands |
-//! | `mesh_rooms` | rooms that this node owns or backs up, if there is no store |
+//! | `mesh_rooms` | rooms that this node owns or backs up |
 //!
 //! Path of a message: it arrives by [`NodeCore::trunk_frames`] or [`NodeCore::batch`] (`inputs`,
 //! `batch`). A `request` puts it into an outbound queue. `route` sends it down a trunk or into a
@@ -90,7 +90,7 @@ pub use self::hold::HoldLimits;
 pub use self::kicking::KickedHere;
 pub use self::mesh_rooms::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
 pub use self::report::SessionReport;
-pub use self::rooms::{RoomCounts, RoomFigures, RoomRule, RoomSettings, RoomTask, Urgency};
+pub use self::rooms::{RoomCounts, RoomFigures, RoomRule, RoomSettings};
 pub use self::rules::Rules;
 pub use self::sweep::{IDLE_SWEEP_INTERVAL, SWEEP_INTERVAL};
 
@@ -135,8 +135,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Creates settings for a mesh with hash seed 0. Messages are held for
-    /// 20 s and have at most 64 KiB, sessions can be resumed for 30 s, nodes are not revealed.
+    /// Creates settings for a mesh with hash seed 0. Messages are held for 20 s and have at most
+    /// 64 KiB, sessions can be resumed for 30 s, nodes are not revealed.
     pub fn new(id: NodeId, incarnation: Incarnation, resume_key: resume::Key, epoch: (Instant, SystemTime)) -> Self {
         Self {
             id,
@@ -211,8 +211,7 @@ pub struct NodeCore {
     directory: Directory,
     custody: Custody,
     rooms: Rooms,
-    /// `None`: the rooms are in a store.
-    mesh_rooms: Option<MeshRooms>,
+    mesh_rooms: MeshRooms,
     kicks: KickList,
     ice: IceServers,
     scratch: Vec<u8>,
@@ -233,7 +232,7 @@ impl NodeCore {
             trunks: Trunks::default(),
             directory: Directory::new(&settings.rules),
             rooms: Rooms::new(settings.epoch.0, settings.rooms, Rc::clone(&room_bytes)),
-            mesh_rooms: settings.rooms.mesh.map(|rules| MeshRooms::new(&settings, rules, room_bytes)),
+            mesh_rooms: MeshRooms::new(&settings, room_bytes),
             kicks: KickList::default(),
             ice: IceServers::default(),
             scratch: Vec::new(),
@@ -285,14 +284,14 @@ impl NodeCore {
     /// - No room waits here for its next owner.
     /// - All peers of the view, except suspects, have acknowledged their items.
     pub fn is_quiet(&self) -> bool {
-        let rooms = self.rooms.is_quiet() && self.mesh_rooms.as_ref().is_none_or(MeshRooms::is_quiet);
+        let rooms = self.rooms.is_quiet() && self.mesh_rooms.is_quiet();
         self.directory.sessions.is_empty() && self.custody.is_empty() && rooms && self.peers.is_quiet()
     }
 
     /// Returns `true` if no message, takeover, location or room operation waits for a sweep. Sweeps
     /// every [`IDLE_SWEEP_INTERVAL`] then suffice.
     pub fn is_idle(&self) -> bool {
-        let rooms = self.rooms.is_idle() && self.mesh_rooms.as_ref().is_none_or(MeshRooms::is_idle);
+        let rooms = self.rooms.is_idle() && self.mesh_rooms.is_idle();
         self.custody.is_empty() && self.directory.is_settled() && rooms
     }
 

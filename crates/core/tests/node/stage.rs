@@ -69,9 +69,8 @@ impl Stage {
 
     pub(crate) fn with(ids: &[&'static str], capacity: u32, rooms: RoomSettings) -> Self {
         let now = Instant::now();
-        let max_waiting = rooms.max_waiting;
-        let rules = Rules { capacity: Some(capacity), max_waiting, claimed: true, ..Rules::default() };
-        let rooms = RoomSettings { mesh: Some(rules), records_commits: true, ..rooms };
+        let rules = Rules { capacity: Some(capacity), ..rooms.rules };
+        let rooms = RoomSettings { rules, records_commits: true, ..rooms };
         let view = view(ids.iter().map(|id| (*id, false)));
         let node = |id: &&'static str| {
             let mut core = NodeCore::new(Settings { rooms, ..settings(id, now) });

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use signaling_core::node::RoomSettings;
+use signaling_rooms::Rules;
 use signaling_wire::trunk::DetachReason;
 
 use crate::stage::{SECOND, Stage};
@@ -33,7 +34,8 @@ fn free_seat_goes_to_first_waiting_and_others_move_up() {
 
 #[test]
 fn join_is_refused_when_queue_or_rooms_are_full() {
-    let settings = RoomSettings { max_waiting: Some(1), max_seats_per_client: 2, ..RoomSettings::default() };
+    let rules = Rules { max_waiting: Some(1), ..Rules::default() };
+    let settings = RoomSettings { rules, max_seats_per_client: 2, ..RoomSettings::default() };
     let mut stage = Stage::with(&["n0"], 1, settings);
     stage.attach_all(&[("a", "n0"), ("b", "n0"), ("c", "n0")]);
     stage.join("a", "r");

@@ -161,7 +161,7 @@ impl<F: Frames> Mesh<F> {
     /// Applies an operation of a client, and announces its changes to the other members.
     fn apply(&mut self, name: &str, number: usize, op: &Op) -> OpResult {
         let room_name = RoomName::new(name).unwrap();
-        let rules = Rules { claimed: true, page: self.page, ..Rules::default() }.of(&room_name);
+        let rules = Rules { page: self.page, ..Rules::default() }.of(&room_name);
         let room = self.rooms.entry(name.to_owned()).or_default();
         let result = room.apply(&rules, 1, op);
         let members: Vec<ClientId> = room.seats(&rules).map(|(seat, _)| seat.requester.client.clone()).collect();

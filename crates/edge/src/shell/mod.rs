@@ -92,8 +92,7 @@ pub trait Backend {
 }
 
 /// Descriptors that public connections leave free for trunks, connections to peer nodes, discovery,
-/// secrets, the room store and the internal listener; less if few are available, see
-/// [`EdgeConfig::within`].
+/// secrets and the internal listener; less if few are available, see [`EdgeConfig::within`].
 pub const RESERVED_DESCRIPTORS: usize = 1_024;
 /// Divisor of the reserved part where descriptors are few.
 const RESERVED_PART: usize = 4;

@@ -1,9 +1,7 @@
 //! Metrics of a node, in addition to those of its edge for direct clients. `publish` sets those
-//! of the core at each scrape. The tasks of lanes and of the room store count the others.
+//! of the core at each scrape. The tasks of lanes count the others.
 
-use signaling_metrics::{
-    By, Counter, FloatCounter, Gauge, HistogramBuckets, Label, Labels, Publish, label, metrics, publish_seconds,
-};
+use signaling_metrics::{By, Counter, FloatCounter, Gauge, Label, Labels, Publish, label, metrics, publish_seconds};
 use signaling_protocol::ErrorCode;
 use signaling_server::metrics::publish_suspects;
 
@@ -61,13 +59,13 @@ metrics! {
         broadcasts: Counter = "signaling_broadcasts_total",
             "Broadcasts sent to the members of their room, each counted once";
         room_bytes: Gauge = "signaling_room_bytes",
-            "Estimated bytes of the rooms that this node owns or has copies of, and of its clients' seats (`--room-store mesh`)";
+            "Estimated bytes of the rooms that this node owns or has copies of, and of its clients' seats";
         room_bytes_limit: Gauge = "signaling_room_bytes_limit",
             "Maximum bytes of the rooms that this node owns or has copies of, and of its clients' seats (`--room-bytes`)";
         rooms_empty: Gauge = "signaling_rooms_empty",
             "Rooms that this node owns without members and waiting clients: they remember former ones, or have a \
              capacity that an operator set";
-        rooms_owned: Gauge = "signaling_rooms_owned", "Rooms that this node owns (`--room-store mesh`)";
+        rooms_owned: Gauge = "signaling_rooms_owned", "Rooms that this node owns";
         room_copies: Gauge = "signaling_room_copies",
             "Copies of rooms that other nodes own: as their backup, or until their next owner has them";
         room_takeovers: Counter = "signaling_room_takeovers_total",
@@ -83,16 +81,8 @@ metrics! {
         view_wait: FloatCounter = "signaling_room_view_wait_seconds_total",
             "Time from changes of the view until all nodes had confirmed them, while this node served no rooms that were \
              new to it";
-        store_up: Gauge = "signaling_room_store_up",
-            "1 if the last operation of the room store succeeded or there was none, else 0; checked every 5 s, always 1 \
-             without a store";
-        store: HistogramBuckets = "signaling_room_store_seconds",
-            "Time until the room store answers a batch, or the attempt fails";
-        store_failures: Counter = "signaling_room_store_failures_total",
-            "Operations without a result of the room store or owner, or skipped because too many waited";
-        store_connections_lost: Counter = "signaling_room_store_connections_lost_total",
-            "Room store connections given up: broken, silent, or to a server that cannot serve (replica, loading, repeated \
-             errors)";
+        room_failures: Counter = "signaling_room_failures_total",
+            "Operations on rooms without a result of the owner, or skipped because too many waited";
     }
 }
 
@@ -133,15 +123,15 @@ impl Label for ErrorLabel {
     }
 }
 
-/// Publishes the maximum of held bytes and of lingering sessions. Sets the room store to up, until
-/// its first failure. Called once, at the start.
+/// Publishes the maximum of held bytes, of lingering sessions and of the bytes of rooms. Called
+/// once, at the start.
 pub(super) fn publish_limits(settings: &Settings) {
     METRICS.held_limit.publish(settings.hold_limits.bytes as u64);
     METRICS.lingering_limit.publish(settings.rules.max_lingering as u64);
-    METRICS.store_up.set(1);
+    METRICS.room_bytes_limit.publish(settings.rooms.max_bytes as u64);
 }
 
-/// Publishes the counts and figures of the core, those of owned rooms with `--room-store mesh`.
+/// Publishes the counts and figures of the core.
 pub(super) fn publish(core: &NodeCore) {
     let (metrics, counts) = (&*METRICS, core.counts());
     publish_suspects(core.suspects().count());
@@ -173,18 +163,17 @@ pub(super) fn publish(core: &NodeCore) {
     metrics.joins_refused.of(JoinLimit::NewRooms).publish(counts.joins_over_new_rooms);
     metrics.joins_refused.of(JoinLimit::RoomBytes).publish(counts.joins_over_bytes);
     metrics.joins_refused.of(JoinLimit::FanOut).publish(counts.joins_over_fan_out);
-    metrics.store_failures.publish(counts.failures);
-    if let (Some(figures), Some(counts)) = (core.mesh_room_figures(), core.mesh_room_counts()) {
-        metrics.rooms_owned.publish(figures.owned as u64);
-        metrics.rooms_empty.publish(figures.vacant as u64);
-        metrics.room_bytes.publish(figures.bytes as u64);
-        metrics.room_bytes_limit.publish(core.settings().rooms.max_bytes as u64);
-        metrics.room_copies.publish(figures.copies as u64);
-        metrics.view_unconfirmed.publish(figures.unconfirmed as u64);
-        metrics.room_takeovers.publish(counts.taken_over);
-        metrics.rooms_rebuilt.publish(counts.rebuilt);
-        metrics.room_copies_sent.publish(counts.copied);
-        metrics.room_timeouts.publish(counts.timeouts);
-        publish_seconds(&metrics.view_wait, counts.waited);
-    }
+    metrics.room_failures.publish(counts.failures);
+    let figures = core.mesh_room_figures();
+    let counts = core.mesh_room_counts();
+    metrics.rooms_owned.publish(figures.owned as u64);
+    metrics.rooms_empty.publish(figures.vacant as u64);
+    metrics.room_bytes.publish(figures.bytes as u64);
+    metrics.room_copies.publish(figures.copies as u64);
+    metrics.view_unconfirmed.publish(figures.unconfirmed as u64);
+    metrics.room_takeovers.publish(counts.taken_over);
+    metrics.rooms_rebuilt.publish(counts.rebuilt);
+    metrics.room_copies_sent.publish(counts.copied);
+    metrics.room_timeouts.publish(counts.timeouts);
+    publish_seconds(&metrics.view_wait, counts.waited);
 }

@@ -8,10 +8,10 @@
 //! | `lane_writer` | bytes that leave on a lane |
 //! | `internal` | the internal listener |
 //! | `direct` | the edge for direct clients |
-//! | `rooms` | requests to the room store |
+//! | `rooms` | room requests of operators |
 //! | `operator` | operator routes |
 //! | `report` | the node's report about itself |
-//! | [`metrics`] | metrics of the core, lanes and room store |
+//! | [`metrics`] | metrics of the core and lanes |
 
 mod direct;
 mod inbound_lanes;
@@ -45,16 +45,13 @@ use self::inbound_lanes::InboundLane;
 use self::lanes::{LaneClient, Route};
 use self::report::EdgeServer;
 use self::rooms::OperatorReply;
-use signaling_core::node::{
-    IDLE_SWEEP_INTERVAL, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, UndeliveredSender, Urgency,
-};
+use signaling_core::node::{IDLE_SWEEP_INTERVAL, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, UndeliveredSender};
 
 pub use self::direct::DirectEdge;
 pub use self::internal::{Internal, serve};
 pub use self::lanes::{follow_views, lane_http_client};
 pub use self::operator::{OperatorApi, PeerQueries, kicks, learn_kicks, operators, server_routes};
 pub use self::report::Floor;
-pub use self::rooms::{run_room_tasks, watch_store};
 
 /// A node. Clones share one state, on one thread. A call within another one panics.
 #[derive(Clone)]
@@ -88,8 +85,6 @@ struct State {
     /// `true` while sweeps are rare. [`State::on_turn_end`] ends it by `hurry`.
     is_idle: bool,
     hurry: Rc<Notify>,
-    /// Signals of new requests to the room store, in the order of [`Urgency`].
-    store_signals: [Rc<FlushSignal>; 2],
     /// Operators that wait for answers, by the number of the request.
     operator_replies: BTreeMap<u64, OperatorReply>,
     last_operator_request: u64,
@@ -122,7 +117,6 @@ impl Node {
             inbound_lanes: SecondaryMap::new(),
             is_idle: false,
             hurry: Rc::default(),
-            store_signals: Default::default(),
             operator_replies: BTreeMap::new(),
             last_operator_request: 0,
             coalescer,
@@ -274,7 +268,7 @@ impl State {
     }
 
     /// Sends new room tasks, ends rare sweeps, returns operators' answers, and signals the tasks
-    /// that write trunks and lanes and that call the room store.
+    /// that write trunks and lanes.
     fn on_turn_end(&mut self) {
         if self.core.has_unsent_room_tasks() {
             self.core.send_room_tasks(Instant::now());
@@ -298,11 +292,6 @@ impl State {
         for (peer, urgency) in self.core.take_woken_lanes() {
             if let Some(lane) = self.lanes.get(peer) {
                 lane.signal.request(urgency);
-            }
-        }
-        for urgency in Urgency::ALL {
-            if self.core.wants_store(urgency) {
-                self.store_signals[urgency as usize].flush_now();
             }
         }
     }

@@ -76,7 +76,7 @@ impl World {
             ("error", Some("recipient_unavailable")) => self.answered(id, number("id"), SenderResult::Unavailable),
             ("error", Some(code @ ("room_store_unavailable" | "not_in_room"))) => {
                 let is_member = code != "not_in_room";
-                let answer = if is_member { SenderResult::StoreAway } else { SenderResult::NotInRoom };
+                let answer = if is_member { SenderResult::RoomUnavailable } else { SenderResult::NotInRoom };
                 match number("id") {
                     Some(_) => self.answered(id, number("id"), answer),
                     // Refusal of a `members` request, which has no id.
@@ -148,7 +148,7 @@ impl World {
         };
         let message = match (request, answer) {
             (ClientRequest::Message(message), SenderResult::Ack | SenderResult::Unavailable) => message,
-            (ClientRequest::Room(ask), SenderResult::Ack | SenderResult::StoreAway | SenderResult::NotInRoom) => {
+            (ClientRequest::Room(ask), SenderResult::Ack | SenderResult::RoomUnavailable | SenderResult::NotInRoom) => {
                 self.ask_is_answered(ask, id, answer);
                 return self.reliable_sends(index);
             }

@@ -1,19 +1,17 @@
-//! Rooms of one store or of the nodes, with the real rules on the simulated clock, clients in
-//! rooms, and checks of their guarantees.
+//! Rooms of the nodes, clients in them, and checks of their guarantees.
 
-mod mesh;
+mod commits;
 mod plan;
 mod room_client;
 mod room_view;
 mod settle;
-mod store;
 mod watch;
 
 use std::collections::BTreeMap;
 
 use signaling_core::node::RoomSettings;
 use signaling_protocol::RoomName;
-use signaling_rooms::{Rooms, Rules};
+use signaling_rooms::Rules;
 use signaling_wire::forward::LogPosition;
 
 use self::room_client::{RoomClient, RoomRequest};
@@ -36,17 +34,12 @@ pub(crate) struct RoomWorld {
     rng: Rng,
     plan: RoomPlan,
     rules: Rules,
-    store: Rooms,
     watch: Watch,
-    /// A replica's state, with the number of changes in it.
-    copy: Option<(Rooms, Watch, u64)>,
-    /// Number of observed changes to all rooms.
-    changes: u64,
     /// The last operation that a node announced, by room.
     observed: BTreeMap<RoomName, LogPosition>,
     /// Times at which an owner lacked operations that were announced before.
     lost_at: Vec<Micros>,
-    /// Time of the last answer for each room in which the store may lack members.
+    /// Time of the last answer for each room in which its owner may lack members.
     settled_after: BTreeMap<usize, Micros>,
     requests: Vec<RoomRequest>,
     /// Number of requests that clients sent.
@@ -57,13 +50,10 @@ pub(crate) struct RoomWorld {
 impl RoomWorld {
     /// Creates the state of the rooms of a run, with `plan` and this number of clients.
     pub(crate) fn new(seed: u64, mut plan: RoomPlan, clients: usize) -> Self {
-        let presence = plan.settings.map_or(Rules::default().stale, |settings| settings.presence_refresh);
-        let (stale, claimed) = (Rules::stale_after(presence), plan.mesh);
-        let rules = Rules { capacity: plan.capacity, stale, claimed, ..Rules::default() };
+        let rules = plan.settings.map(|settings| settings.rules).unwrap_or_default();
         Self {
             rng: Rng::new(seed ^ 0x0005_70fe),
             rules,
-            store: Rooms::new(rules),
             watch: Watch::new(rules),
             requests: std::mem::take(&mut plan.requests),
             clients: (0..clients).map(|_| RoomClient::default()).collect(),
@@ -74,42 +64,31 @@ impl RoomWorld {
 
     /// Returns the room settings of nodes.
     pub(crate) fn settings(&self) -> RoomSettings {
-        let settings = self.plan.settings.unwrap_or_default();
-        match self.plan.mesh {
-            true => RoomSettings { mesh: Some(self.rules), records_commits: true, ..settings },
-            false => RoomSettings { mesh: None, ..settings },
-        }
+        self.plan.settings.unwrap_or_default()
     }
 
-    fn presence(&self) -> Micros {
-        micros(self.settings().presence_refresh)
-    }
-
-    /// Returns `true` if the store lost data in this time.
+    /// Returns `true` if owners lacked operations in this time.
     fn has_lost(&self, from: Micros, until: Micros) -> bool {
-        let mut losses = self.plan.losses().chain(self.lost_at.iter().copied());
-        losses.any(|at| (from..=until).contains(&at))
+        self.lost_at.iter().any(|at| (from..=until).contains(at))
     }
 
     /// Returns `true` if no fault delayed operations on rooms in this time.
-    fn is_served(&self, trouble: &Trouble, from: Micros, until: Micros) -> bool {
-        match self.plan.mesh {
-            true => trouble.any.with(&trouble.impassable).covers_nothing(from.saturating_sub(MAX_REPAIR), until),
-            false => self.plan.away.covers_nothing(from, until),
-        }
+    fn is_served(trouble: &Trouble, from: Micros, until: Micros) -> bool {
+        trouble.any.with(&trouble.impassable).covers_nothing(from.saturating_sub(MAX_REPAIR), until)
     }
 
-    /// Returns `true` if nodes may still restore data that the store lost.
+    /// Returns `true` if nodes may still restore lost seats.
     fn may_fill(&self, from: Micros, until: Micros) -> bool {
         self.has_lost(from.saturating_sub(2 * self.stale()), until)
     }
 
-    /// Returns `true` if the store reported since then that a room may lack members.
+    /// Returns `true` if an owner reported since then that a room may lack members.
     fn was_settling(&self, room: usize, since: Micros) -> bool {
         self.settled_after.get(&room).is_some_and(|at| *at >= since)
     }
 
-    fn stale(&self) -> Micros {
+    /// Returns the time after which unclaimed seats expire.
+    pub(crate) fn stale(&self) -> Micros {
         micros(self.rules.stale)
     }
 
@@ -142,19 +121,12 @@ impl RoomWorld {
 }
 
 impl World {
-    /// Schedules the planned room requests and store faults.
+    /// Schedules the planned room requests.
     pub(crate) fn plan_rooms(&mut self) {
         for (ask, request) in self.rooms.requests.iter().enumerate() {
             let from = request.from;
             self.agenda
                 .schedule(request.at, move |world: &mut Self| world.client_wants(from, ClientRequest::Room(ask)));
-        }
-        for at in &self.rooms.plan.emptied {
-            self.agenda.schedule(*at, Self::store_is_emptied);
-        }
-        for (at, lost) in &self.rooms.plan.set_back {
-            self.agenda.schedule(*at - lost, Self::store_is_copied);
-            self.agenda.schedule(*at, Self::store_is_set_back);
         }
         self.give_capacities();
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::number;
 use super::room_view::RoomView;
+use super::{RoomWorld, number};
 use crate::agenda::{MS, Micros, SECOND, micros};
 use crate::event::{ClientIx, ClientRequest, RoomRequestIx, SocketId};
 use crate::ledger::SenderResult;
@@ -38,7 +38,7 @@ pub(super) struct RoomRequest {
     pub(super) turn: u64,
     /// `true` once it has its answer, or if it gets none.
     pub(super) answered: bool,
-    /// The store failed, so the answer does not show if the request was carried out.
+    /// The owner did not answer, so the answer does not show if the request was carried out.
     pub(super) failed: bool,
 }
 
@@ -153,10 +153,9 @@ impl World {
         }
         let lately = |ask: &RoomRequest| !ask.answered || ask.said.is_some_and(|(_, said)| now - said < 5 * SECOND);
         let requests = self.rooms.requests.iter().any(|ask| ask.from == index && ask.room == room && lately(ask));
-        // After a handoff, or an outage or loss of the store, a client may have missed changes.
+        // After a handoff or a loss of the room, a client may have missed changes.
         let since = now.saturating_sub(10 * SECOND);
-        let may_have_missed =
-            !self.rooms.plan.away.with(&self.trouble.any).covers_nothing(since, now) || self.rooms.has_lost(since, now);
+        let may_have_missed = !self.trouble.any.covers_nothing(since, now) || self.rooms.has_lost(since, now);
         let seat = self.rooms.clients[index].seats.entry(room).or_default();
         if socket < seat.socket {
             // The client has moved to another socket.
@@ -223,7 +222,7 @@ impl World {
         if std::mem::replace(&mut request.answered, true) {
             return self.ledger.broken("two outcomes", name);
         }
-        request.failed = answer == SenderResult::StoreAway;
+        request.failed = answer == SenderResult::RoomUnavailable;
         let Some((_, said)) = said.filter(|(on, _)| *on == socket) else {
             return self.ledger.broken("wrong sender", name);
         };
@@ -254,16 +253,16 @@ impl World {
             }
         }
         if what == RequestKind::Broadcast && lost {
-            self.counters.add("rooms: broadcasts answered behind a loss of the store", 1);
+            self.counters.add("rooms: broadcasts answered behind a loss", 1);
         }
         let seat = room_client.seats.get(&room);
         let seat_here = seat.filter(|seat| seat.socket == socket);
         let wrong = match (what, answer) {
-            (_, SenderResult::StoreAway) => {
+            (_, SenderResult::RoomUnavailable) => {
                 let since = said.saturating_sub(3 * SECOND);
                 let fills = what == RequestKind::Broadcast && (may_fill || self.rooms.was_settling(room, said));
-                (!fills && self.rooms.is_served(&self.trouble, since, now))
-                    .then_some("refused, though the store is there")
+                (!fills && RoomWorld::is_served(&self.trouble, since, now))
+                    .then_some("refused, though the owner is there")
             }
             (RequestKind::Broadcast | RequestKind::Members, SenderResult::NotInRoom) => {
                 let is_in =
@@ -292,7 +291,7 @@ impl World {
         }
     }
 
-    /// Returns a member that missed a broadcast although only the store was at fault and its edge
+    /// Returns a member that missed a broadcast although only the owner was at fault and its edge
     /// had buffer space.
     fn missed_by(&self, ask: RoomRequestIx, said: Micros) -> Option<ClientIx> {
         let now = self.agenda.now();
@@ -320,7 +319,7 @@ impl World {
             let received =
                 |((_, got), at): (&(SocketId, RoomRequestIx), &Micros)| *got == ask || (*at < said && is_later(*got));
             let got = room_client.broadcasts.iter().any(received);
-            // A message that overtakes a broadcast during a store call makes the broadcast late.
+            // A message that overtakes a broadcast during a request makes the broadcast late.
             member != from && is_in && stays && is_there && !got && !self.ledger.has_said(from, member, said.min(at))
         };
         (0..self.rooms.clients.len()).find(missed)
@@ -330,9 +329,9 @@ impl World {
     pub(crate) fn refused_by_rooms(&mut self, index: ClientIx, answer: SenderResult) {
         let now = self.agenda.now();
         let since = now.saturating_sub(40 * SECOND);
-        let calm = self.rooms.is_served(&self.trouble, since, now) && !self.rooms.may_fill(since, now);
-        if answer == SenderResult::StoreAway && calm {
-            self.ledger.broken("room answers", format!("c{index}: refused, though the store is there"));
+        let calm = RoomWorld::is_served(&self.trouble, since, now) && !self.rooms.may_fill(since, now);
+        if answer == SenderResult::RoomUnavailable && calm {
+            self.ledger.broken("room answers", format!("c{index}: refused, though the owner is there"));
         }
     }
 

@@ -20,8 +20,8 @@ const MAX_EVENT_DELAY: Micros = 4 * SECOND;
 const MAX_SESSION_END: Micros = (30 + 12) * SECOND;
 
 impl World {
-    /// Checks a member that was shown as expired. Its socket must be gone, unless faults kept
-    /// servers from refreshing its seat.
+    /// Checks a member that was shown as expired. Its socket must be gone, unless faults kept its
+    /// node from claiming its seat.
     pub(super) fn check_expired(&mut self, client: ClientIx, room: usize) {
         let now = self.agenda.now();
         let seat = self.rooms.clients[client].seats.get(&room);
@@ -37,19 +37,15 @@ impl World {
         if self.rooms.has_lost(from.saturating_sub(self.rooms.stale()), now) {
             return;
         }
-        let trouble = match self.rooms.plan.mesh {
-            true => self.trouble.any.with(&self.trouble.impassable),
-            false => self.trouble.lossy.with(&self.rooms.plan.away),
-        };
-        let trouble = trouble.with(&self.clients[client].away);
+        let trouble = self.trouble.any.with(&self.trouble.impassable).with(&self.clients[client].away);
         let calm = trouble.longest_gap(from, now);
-        if calm > self.rooms.presence() + RECOVERY {
+        if calm > self.rooms.stale() / 2 + RECOVERY {
             let what = format!("c{client} is out of r{room}, after {} ms without trouble", calm / MS);
             self.ledger.broken("room expired", what);
         }
     }
 
-    /// Returns `true` if the store may have carried out a leave of the client that failed since
+    /// Returns `true` if an owner may have carried out a leave of the client that failed since
     /// then. A later join that was answered supersedes the leave.
     fn may_have_left(&self, client: ClientIx, room: usize, since: Micros) -> bool {
         let requests = self.rooms.requests.iter().filter(|ask| (ask.from, ask.room) == (client, room));
@@ -68,10 +64,7 @@ impl World {
 
     fn list(&mut self, room: usize) -> Option<(RoomView, u64)> {
         let request = Request { room: RoomName::new(&format!("r{room}")).ok()?, op: Op::List { after: None } };
-        let result = match self.rooms.plan.mesh {
-            true => self.owned_room(&request.room).apply(&self.rooms.rules, 0, &request.op),
-            false => self.store_applies(&request),
-        };
+        let result = self.owned_room(&request.room).apply(&self.rooms.rules, 0, &request.op);
         let shown = |data: &str| -> Shown { data.parse().ok() };
         let member = |member: &signaling_rooms::Member| {
             Some((number(member.client.as_str())?, member.data.as_deref().and_then(shown)))
@@ -80,37 +73,37 @@ impl World {
         Some((RoomView { version: result.version, members }, result.waiting))
     }
 
-    /// Checks after a quiet time that clients and store agree, and that seats of ended sessions
+    /// Checks after a quiet time that clients and owners agree, and that seats of ended sessions
     /// are gone. Skips rooms that changed within 4 s, or whose owner has not announced a change.
     pub(crate) fn settle_rooms(&mut self) {
         let now = self.agenda.now();
         for room in 0..self.rooms.plan.capacities.len() {
-            let Some((store, waiting)) = self.list(room) else { continue };
+            let Some((owned, waiting)) = self.list(room) else { continue };
             let watched = self.rooms.watch.room(&format!("r{room}")).cloned().unwrap_or_default();
-            if now.saturating_sub(watched.changed_at) < MAX_EVENT_DELAY || watched.version < store.version {
+            if now.saturating_sub(watched.changed_at) < MAX_EVENT_DELAY || watched.version < owned.version {
                 continue;
             }
             self.counters.add("rooms: compared when all was quiet", 1);
             let mut seen = 0;
             for client in 0..self.clients.len() {
-                seen += u64::from(self.settle_seat(room, client, &store, &watched));
+                seen += u64::from(self.settle_seat(room, client, &owned, &watched));
             }
             if seen > waiting {
-                self.ledger.broken("room belief", format!("{seen} wait for r{room}, the store knows {waiting}"));
+                self.ledger.broken("room belief", format!("{seen} wait for r{room}, its owner knows {waiting}"));
             }
         }
         self.settle_requests();
     }
 
     /// Checks one client's view of a room. Returns `true` if it believes that it waits.
-    fn settle_seat(&mut self, room: usize, client: ClientIx, store: &RoomView, watched: &Room) -> bool {
+    fn settle_seat(&mut self, room: usize, client: ClientIx, owned: &RoomView, watched: &Room) -> bool {
         let now = self.agenda.now();
         let socket = self.attentive_socket(client);
         let nowhere = ClientSeat::default();
         let seat = self.rooms.clients[client].seats.get(&room).unwrap_or(&nowhere);
         let ClientSeat { view, socket: informed_on, since, ended, .. } = seat;
         let settled = self.clients[client].away.covers_nothing(now.saturating_sub(MAX_EVENT_DELAY), now);
-        let is_member = store.members.contains_key(&client);
+        let is_member = owned.members.contains_key(&client);
         // A leave without a result may have been carried out. Its client gets no more events then.
         let request =
             self.rooms.requests.iter().filter(|ask| (ask.from, ask.room) == (client, room) && ask.said.is_some());
@@ -125,15 +118,15 @@ impl World {
             (SeatView::Member(_) | SeatView::Waiting, Some(socket)) if settled && *informed_on != socket => {
                 Some("it has resumed and received neither state nor position".to_owned())
             }
-            (SeatView::Member(room_view), Some(_)) if settled && !room_view.knows_others(store, watched, client) => {
-                Some(format!("it believes {room_view:?}, and the store knows {store:?}"))
+            (SeatView::Member(room_view), Some(_)) if settled && !room_view.knows_others(owned, watched, client) => {
+                Some(format!("it believes {room_view:?}, and the owner knows {owned:?}"))
             }
             (SeatView::Out, _) if is_member => {
                 let open = request.filter(|ask| !ask.answered).filter_map(|ask| Some(ask.said?.1)).max();
                 let over = ended.unwrap_or(0).max(open.unwrap_or(0)).max(*since);
                 let is_over = ended.is_none() && open.is_none();
-                let bound = if is_over { MAX_EVENT_DELAY } else { MAX_SESSION_END + self.rooms.presence() };
-                (now - over > bound).then(|| "the store still has it as a member".to_owned())
+                let bound = if is_over { MAX_EVENT_DELAY } else { MAX_SESSION_END + self.rooms.stale() / 2 };
+                (now - over > bound).then(|| "the owner still has it as a member".to_owned())
             }
             _ => None,
         };
@@ -156,20 +149,13 @@ impl World {
         }
     }
 
-    /// Lists each room. Returns the time that members of a long unused room get to refresh their
-    /// seats.
-    pub(crate) fn list_rooms(&mut self) -> Micros {
-        (0..self.rooms.plan.capacities.len()).for_each(|room| drop(self.list(room)));
-        self.rooms.stale() / 2 + MS
-    }
-
     /// Checks that all rooms and waiting queues are empty long after all clients left.
     pub(crate) fn check_rooms_are_empty(&mut self) {
         for room in 0..self.rooms.plan.capacities.len() {
-            if let Some((store, waiting)) = self.list(room)
-                && (!store.members.is_empty() || waiting > 0)
+            if let Some((owned, waiting)) = self.list(room)
+                && (!owned.members.is_empty() || waiting > 0)
             {
-                let what = format!("r{room}: {:?} are members, {waiting} wait", store.members.keys());
+                let what = format!("r{room}: {:?} are members, {waiting} wait", owned.members.keys());
                 self.ledger.broken("room ghosts", what);
             }
         }

@@ -1,4 +1,4 @@
-//! Checks the admission order and capacity of the store, and records the changes of each room.
+//! Checks the admission order and capacity of rooms, and records the changes of each.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Change, Op, OpResult, Request, Requester, Room as State, Rules, SeatStatus};
 use signaling_wire::SessionId;
 
-use super::store::EPOCH_MS;
+use super::commits::EPOCH_MS;
 use crate::agenda::{MS, Micros, micros};
 
-/// The store's clock has a resolution of 1 ms.
+/// Clocks of rooms have a resolution of 1 ms.
 const ROUNDING: Micros = 2 * MS;
 
 /// A seat, as after the latest observed operation.
@@ -19,7 +19,7 @@ struct Seat {
     node: NodeId,
     /// Position in the waiting queue. `None` means a member.
     waits: Option<u64>,
-    /// Time at which the seat expires without a refresh.
+    /// Time at which the seat expires unless it is claimed.
     until: Micros,
 }
 
@@ -33,18 +33,18 @@ pub(super) struct Room {
     pub(super) newest: u64,
     /// Version of the last observed state.
     pub(super) version: u64,
-    /// The store lost versions up to this one. Others may have reused their numbers.
+    /// The owner lost versions up to this one. Others may have reused their numbers.
     pub(super) unsure_until: u64,
     /// Time of the last change, loss or adoption.
     pub(super) changed_at: Micros,
     /// Number of members.
     count: u64,
     incarnation: u64,
-    /// `true` if the store once lost members. Restored ones may exceed the capacity.
+    /// `true` if the owner once lost members. Restored ones may exceed the capacity.
     was_emptied: bool,
 }
 
-/// Expected state of all rooms, to check the store against.
+/// Expected state of all rooms, to check owners against.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Watch {
     rules: Rules,
@@ -59,23 +59,6 @@ impl Watch {
     /// Returns a room. `None`: no operation has named it.
     pub(super) fn room(&self, room: &str) -> Option<&Room> {
         self.rooms.get(room)
-    }
-
-    /// Records that the store lost everything.
-    pub(super) fn clear(&mut self, now: Micros) {
-        for room in self.rooms.values_mut() {
-            room.seats.clear();
-            room.was_emptied = true;
-            (room.count, room.changed_at, room.unsure_until) = (0, now, room.newest);
-        }
-    }
-
-    /// Records that the store lost its writes since `earlier` was observed.
-    pub(super) fn is_set_back(&mut self, now: Micros, mut earlier: Self) {
-        self.clear(now);
-        for (name, room) in &mut self.rooms {
-            Room { seats: room.seats, count: room.count, .. } = earlier.rooms.remove(name).unwrap_or_default();
-        }
     }
 
     /// Returns `true` if an owner has detected a loss within its epoch: the room has another

@@ -24,14 +24,12 @@ const COPIES_PER_SWEEP: usize = 500;
 
 impl NodeCore {
     /// Queues the owned rooms for which [`Self::lacks_backup`] returns `true`: sweeps assign their
-    /// backups. No effect if the rooms are in a store.
+    /// backups.
     pub(in crate::node) fn check_backups(&mut self) {
-        let Some(mesh) = &self.mesh_rooms else { return };
+        let mesh = &self.mesh_rooms;
         let lacks = |(name, owned): &(&RoomName, &OwnedRoom)| self.lacks_backup(name, owned);
         let rooms: Vec<_> = mesh.owned.iter().filter(lacks).map(|(name, _)| name.clone()).collect();
-        if let Some(mesh) = &mut self.mesh_rooms {
-            mesh.unassigned.extend(rooms);
-        }
+        self.mesh_rooms.unassigned.extend(rooms);
     }
 
     /// Returns `true` if the backup of an owned room is to change. Either the room has none and
@@ -46,14 +44,13 @@ impl NodeCore {
 
     /// Returns `true` if a node is in the ranking and not suspect.
     fn may_back_up(&self, node: &NodeId) -> bool {
-        let ranking = self.mesh_rooms.as_ref().map(|mesh| &mesh.ranking);
-        ranking.is_some_and(|ranking| ranking.index_of(node.as_str()).is_some()) && self.is_healthy(node)
+        self.mesh_rooms.ranking.index_of(node.as_str()).is_some() && self.is_healthy(node)
     }
 
     /// Gives backups to at most 250 of the rooms that are to get one.
     pub(super) fn assign_backups(&mut self, now: Instant) {
         for _ in 0..BACKUPS_PER_SWEEP {
-            let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.unassigned.pop_first());
+            let next = self.mesh_rooms.unassigned.pop_first();
             let Some(room) = next else { break };
             self.assign_backup(now, &room);
         }
@@ -63,7 +60,7 @@ impl NodeCore {
     /// If there is none, the epoch has no backup. No effect unless this node owns the room.
     pub(super) fn assign_backup(&mut self, now: Instant, name: &RoomName) {
         let backup = self.backup_for(name);
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         mesh.unassigned.remove(name);
         let clock = mesh.clock(now);
         let Some(owned) = mesh.owned.get_mut(name) else { return };
@@ -84,9 +81,9 @@ impl NodeCore {
 
     /// Returns the best backup of a room that this node owns: the first other node of the ranking
     /// that is not suspect. If there is none, a draining member of the view that is not suspect.
-    /// `None`: there is neither, or the rooms are in a store.
+    /// `None`: there is neither.
     pub(super) fn backup_for(&self, room: &RoomName) -> Option<NodeId> {
-        let mesh = self.mesh_rooms.as_ref()?;
+        let mesh = &self.mesh_rooms;
         let is_eligible = |rank| {
             let id = mesh.ranking.id(rank);
             id != mesh.id.as_str() && self.peers.key(id).is_some_and(|peer| !self.peers.is_suspect(peer))
@@ -103,7 +100,7 @@ impl NodeCore {
 
     /// Begins an epoch of a room that is later than `epoch`. No effect unless this node owns it.
     pub(super) fn begin_epoch_after(&mut self, now: Instant, name: &RoomName, epoch: u64) {
-        if let Some(owned) = self.mesh_rooms.as_mut().and_then(|mesh| mesh.owned.get_mut(name)) {
+        if let Some(owned) = self.mesh_rooms.owned.get_mut(name) {
             owned.at.epoch = owned.at.epoch.max(epoch);
             self.assign_backup(now, name);
         }
@@ -111,7 +108,7 @@ impl NodeCore {
 
     /// Announces the version of a room, so that nodes that miss changes request the state.
     fn announce_version(&mut self, now: Instant, name: &RoomName) {
-        let Some(owned) = self.mesh_rooms.as_ref().and_then(|mesh| mesh.owned.get(name)) else { return };
+        let Some(owned) = self.mesh_rooms.owned.get(name) else { return };
         let (at, nodes) = (owned.room.stamp(), owned.room.nodes());
         let (incarnation, version) = (at.incarnation, at.version);
         let epoch = owned.at.epoch;
@@ -124,12 +121,12 @@ impl NodeCore {
 
     /// Sends the copy that begins an epoch, or notes it for later if the lane has no room.
     fn send_owned_copy(&mut self, name: &RoomName) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let Some(owned) = mesh.owned.get(name) else { return };
         let Some(backup) = owned.backup.clone() else { return };
         let (state, at) = (codec::to_bytes(&owned.room), owned.at);
         let is_sent = self.send_copy(&backup, name, &state, at);
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         mesh.counts.copied += u64::from(is_sent);
         if let Some(owned) = mesh.owned.get_mut(name) {
             owned.is_sent = is_sent;
@@ -142,7 +139,7 @@ impl NodeCore {
 
     /// Sends at most 500 copies for which the lanes had no room before.
     pub(super) fn send_unsent_copies(&mut self) {
-        let Some(mesh) = &self.mesh_rooms else { return };
+        let mesh = &self.mesh_rooms;
         let rooms: Vec<_> = mesh.unsent.iter().take(COPIES_PER_SWEEP).cloned().collect();
         for room in rooms {
             self.send_owned_copy(&room);
@@ -160,7 +157,7 @@ impl NodeCore {
         epoch: u64,
         accepted: bool,
     ) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let Ok(room) = RoomName::new(room) else { return };
         let is_current = |owned: &&OwnedRoom| owned.is_backed_up_by(sender) && owned.at.epoch == epoch;
         if mesh.owned.get(&room).filter(is_current).is_none() {
@@ -180,7 +177,7 @@ impl NodeCore {
     /// Requests the nodes with former copies to remove them, except the present backup. A copy may
     /// be of the present epoch: its backup sent it to a node that owned the room for a while.
     pub(super) fn retire_former(&mut self, name: &RoomName) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let Some(owned) = mesh.owned.get_mut(name) else { return };
         let (epoch, backup) = (owned.at.epoch + 1, owned.backup.clone());
         for node in std::mem::take(&mut owned.former) {

@@ -111,7 +111,7 @@ impl Barrier {
 impl NodeCore {
     /// Waits for all other members, and reports the rooms of this node with seats of its sessions.
     pub(super) fn start_barrier(&mut self, now: Instant) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let MeshRooms { barrier, members, id, reported, .. } = &mut *mesh;
         barrier.query += 1;
         barrier.waiting = members.iter().filter(|member| **member != *id).cloned().collect();
@@ -127,7 +127,7 @@ impl NodeCore {
 
     /// Waits for all members once more: a room was given up.
     pub(super) fn restart_barrier(&mut self, now: Instant) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         if mesh.barrier.is_complete() {
             self.start_barrier(now);
             self.finish_barrier(now);
@@ -138,7 +138,7 @@ impl NodeCore {
 
     /// Asks the members that have not confirmed the view to confirm it.
     pub(super) fn query_members(&mut self, now: Instant) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         mesh.barrier.asked = Some(now);
         let query = Item::ViewQuery { view: mesh.view_hash, query: mesh.barrier.query, adoption: mesh.adoptions };
         for member in &mesh.barrier.waiting {
@@ -148,7 +148,7 @@ impl NodeCore {
 
     /// Asks the members again if 500 ms have passed since the last query. Forgets old requests.
     pub(super) fn repeat_queries(&mut self, now: Instant) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         mesh.barrier.retain_parked(|_, request| now.saturating_duration_since(request.since) < MAX_WAIT);
         let is_due = |asked: Instant| now.saturating_duration_since(asked) >= QUERY_INTERVAL;
         if !mesh.barrier.is_complete() && mesh.barrier.asked.is_none_or(is_due) {
@@ -165,12 +165,12 @@ impl NodeCore {
         (view, number): (u64, u64),
         adoption: u64,
     ) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         if mesh.barrier.confirmed.get(sender).is_some_and(|confirmed| adoption > *confirmed) {
             mesh.void_confirmation(sender);
             self.query_members(now);
         }
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         if mesh.barrier.answering.get(sender).is_some_and(|(query, _)| *query == number) {
             // The answer is on its way.
             return;
@@ -181,7 +181,7 @@ impl NodeCore {
 
     /// Answers the queries for the present view.
     pub(super) fn answer_known_queries(&mut self) {
-        let Some(MeshRooms { view_hash, members, barrier, copies, ranking, .. }) = &mut self.mesh_rooms else { return };
+        let MeshRooms { view_hash, members, barrier, copies, ranking, .. } = &mut self.mesh_rooms;
         barrier.unanswered.retain(|peer, query| {
             let is_known = query.view == *view_hash;
             if is_known {
@@ -199,12 +199,12 @@ impl NodeCore {
 
     /// Sends copies to peers as far as their lanes have room, then the confirmations.
     pub(super) fn continue_answers(&mut self) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         for (peer, (query, mut rooms)) in std::mem::take(&mut mesh.barrier.answering) {
             if self.send_copies(&peer, &mut rooms) {
                 self.confirm_view(&peer, query);
-            } else if let Some(mesh) = &mut self.mesh_rooms {
-                mesh.barrier.answering.insert(peer, (query, rooms));
+            } else {
+                self.mesh_rooms.barrier.answering.insert(peer, (query, rooms));
             }
         }
     }
@@ -213,7 +213,7 @@ impl NodeCore {
     fn send_copies(&mut self, peer: &NodeId, rooms: &mut VecDeque<RoomName>) -> bool {
         for _ in 0..MAX_COPIES_PER_MEMBER {
             let Some(room) = rooms.pop_front() else { return true };
-            let copy = self.mesh_rooms.as_ref().and_then(|mesh| mesh.copies.get(&room));
+            let copy = self.mesh_rooms.copies.get(&room);
             let Some((state, at)) = copy.map(|copy| (codec::to_bytes(&copy.room), copy.at)) else { continue };
             if !self.send_copy(peer, &room, &state, at) {
                 rooms.push_front(room);
@@ -225,7 +225,7 @@ impl NodeCore {
 
     /// Confirms the present view to a peer, with its rooms in which clients here have seats.
     fn confirm_view(&mut self, peer: &NodeId, query: u64) {
-        let Some(mesh) = &self.mesh_rooms else { return };
+        let mesh = &self.mesh_rooms;
         let is_owned = |room: &&RoomName| mesh.owner_of(room) == Some(peer.as_str());
         let rooms: Vec<_> = self.rooms.local_rooms().filter(is_owned).map(RoomName::as_str).collect();
         let adoption = mesh.adoptions;
@@ -246,7 +246,7 @@ impl NodeCore {
         rooms: &[&str],
         last: bool,
     ) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         if query != mesh.barrier.query {
             return;
         }
@@ -259,7 +259,7 @@ impl NodeCore {
 
     /// Serves all rooms of this node once all members have confirmed the view.
     pub(super) fn finish_barrier(&mut self, now: Instant) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         if !mesh.barrier.is_complete() {
             return;
         }
@@ -342,13 +342,13 @@ mod tests {
     #[test]
     fn parked_request_is_forgotten_if_it_is_not_repeated() {
         let (now, mut node) = (Instant::now(), mesh_node("n0", &["n0", "n1"]));
-        let rooms = &mut node.mesh_rooms.as_mut().unwrap();
+        let rooms = &mut node.mesh_rooms;
         let mut names = (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap());
         let room = names.find(|room| rooms.owns(room)).unwrap();
         node.room_requested(now, requester(1), (room, 0), claim());
         for (age, parked) in [(MAX_WAIT / 2, 1), (MAX_WAIT, 0)] {
             node.sweep(now + age);
-            let barrier = &node.mesh_rooms.as_ref().unwrap().barrier;
+            let barrier = &node.mesh_rooms.barrier;
             assert_eq!((barrier.parked.len(), barrier.parked_bytes > 0), (parked, parked > 0), "{age:?}");
         }
     }

@@ -70,7 +70,7 @@ impl NodeCore {
     /// rest, as lanes keep their order. A backup then refuses the log behind the copy.
     pub(in crate::node) fn room_copy_part(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomCopy { room, at, offset, part, last } = item else { return };
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let Ok(room) = RoomName::new(room) else { return };
         let key = (sender.clone(), room);
         let mut bytes = mesh.partial.remove(&key).filter(|_| offset > 0).unwrap_or_default();
@@ -91,7 +91,7 @@ impl NodeCore {
     }
 
     fn room_copy(&mut self, now: Instant, sender: &NodeId, room: RoomName, state: Room, at: LogPosition) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let known = mesh.copies.get(&room).map(|copy| copy.at);
         if mesh.owner_of(&room) == Some(sender.as_str()) {
             // This node is its backup from now on, unless it has a later copy that the owner lacks.
@@ -141,7 +141,7 @@ impl NodeCore {
     /// is not the next one, or its sender is not the owner that this node follows.
     pub(in crate::node) fn room_logged(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomLog { room, at, now: clock, entry, requester } = item else { return };
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let (Ok(room), Ok(entry)) = (RoomName::new(room), codec::from_bytes::<LogEntry>(entry)) else {
             self.counts.dropped += 1;
             return;
@@ -178,7 +178,7 @@ impl NodeCore {
     /// Removes a copy of an earlier epoch than this one. Ignores a request of a former owner: the
     /// copy waits for the next one.
     pub(in crate::node) fn room_retired(&mut self, sender: &NodeId, room: &str, epoch: u64) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         if let Ok(room) = RoomName::new(room)
             && mesh.owner_of(&room) == Some(sender.as_str())
             && mesh.copies.get(&room).is_some_and(|copy| copy.at.epoch < epoch)
@@ -201,7 +201,7 @@ mod tests {
             let item = Item::RoomCopy { room, at, offset: offset as u64, part: &part, last: false };
             node.room_copy_part(Instant::now(), &sender, &item);
         }
-        node.mesh_rooms.as_ref().unwrap().partial.values().map(Vec::len).sum()
+        node.mesh_rooms.partial.values().map(Vec::len).sum()
     }
 
     #[test]
@@ -235,14 +235,14 @@ mod tests {
         let id = |id| NodeId::new(id).unwrap();
         let mut node = mesh_node("n0", &["n0", "n1", "n2"]);
         let room = RoomName::new("r").unwrap();
-        let owner = NodeId::new(node.mesh_rooms.as_ref().unwrap().owner_of(&room).unwrap()).unwrap();
+        let owner = NodeId::new(node.mesh_rooms.owner_of(&room).unwrap()).unwrap();
         for former in ["n0", "n1", "n2"].map(id).into_iter().filter(|node| *node != owner).chain([owner.clone()]) {
-            let mesh = node.mesh_rooms.as_mut().unwrap();
+            let mesh = &mut node.mesh_rooms;
             let at = LogPosition { epoch: 5, number: 1 };
             let copy = RoomCopy { room: Room::default(), at, from: None, givers: BTreeSet::new() };
             mesh.copies.insert(room.clone(), copy);
             node.room_retired(&former, "r", 6);
-            assert_eq!(node.mesh_rooms.as_ref().unwrap().waiting_copies(), usize::from(former != owner), "{former}");
+            assert_eq!(node.mesh_rooms.waiting_copies(), usize::from(former != owner), "{former}");
         }
     }
 }

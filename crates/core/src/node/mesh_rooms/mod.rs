@@ -1,4 +1,4 @@
-//! Rooms without a store: each room has an owner and a backup among the nodes.
+//! Rooms that this node owns or backs up. Each room has an owner and a backup among the nodes.
 //!
 //! The owner of a room is the node with the highest rendezvous score for the room's name, by the
 //! view and without regard to suspects. It puts the operations of all nodes in order and applies
@@ -142,13 +142,13 @@ pub struct RoomCommit {
 
 impl MeshRooms {
     /// `local`: the bytes of rooms and seats of clients at this node.
-    pub(super) fn new(settings: &Settings, rules: Rules, local: ByteTotal) -> Self {
+    pub(super) fn new(settings: &Settings, local: ByteTotal) -> Self {
         let (instant, wall) = settings.epoch;
         let since = wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         Self {
             id: settings.id.clone(),
             hash_seed: settings.hash_seed,
-            rules,
+            rules: settings.rooms.rules,
             start: (instant, u64::try_from(since).unwrap_or(u64::MAX)),
             view_hash: View::default().hash(),
             adoptions: 0,
@@ -246,7 +246,7 @@ impl NodeCore {
     /// Adopts a changed view: gives up rooms that other nodes own now, requests confirmations from
     /// all members, and repeats pending requests.
     pub(super) fn adopt_room_view(&mut self, now: Instant) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let before = mesh.members.clone();
         if !mesh.adopt(self.peers.view()) {
             return;
@@ -256,9 +256,7 @@ impl NodeCore {
         mesh.partial.retain(|(sender, _), _| mesh.members.contains(sender));
         self.queue_unclaims_of_left();
         self.review_rooms(&joined);
-        if let Some(mesh) = &mut self.mesh_rooms {
-            mesh.left = &before - &mesh.members;
-        }
+        self.mesh_rooms.left = &before - &self.mesh_rooms.members;
         self.start_barrier(now);
         self.finish_barrier(now);
         self.answer_known_queries();
@@ -269,7 +267,7 @@ impl NodeCore {
     /// Handles the restart of a peer: it has lost its rooms and copies. Sweeps begin a new epoch of
     /// the rooms that it backed up.
     pub(super) fn room_peer_restarted(&mut self, now: Instant, node: &NodeId) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         for (_, copy) in mesh.copies.iter_mut() {
             copy.from.take_if(|from| *from == *node);
         }
@@ -285,9 +283,6 @@ impl NodeCore {
 
     /// Does the periodic work of rooms that nodes own.
     pub(super) fn sweep_mesh_rooms(&mut self, now: Instant) {
-        if self.mesh_rooms.is_none() {
-            return;
-        }
         self.repeat_requests(now);
         self.repeat_queries(now);
         self.continue_answers();
@@ -310,10 +305,8 @@ impl NodeCore {
         requester: Option<&Requester>,
         mut result: OpResult,
     ) {
-        if let Some(mesh) = &mut self.mesh_rooms {
-            result.epoch = mesh.epoch_of(room);
-            mesh.record_commit(room, (clock, entry), &result);
-        }
+        result.epoch = self.mesh_rooms.epoch_of(room);
+        self.mesh_rooms.record_commit(room, (clock, entry), &result);
         self.notify_peers(room, &result);
         let (at, changes) = (result.stamp(), std::mem::take(&mut result.changes));
         let queue_moved = std::mem::take(&mut result.queue_moved);
@@ -331,40 +324,39 @@ impl NodeCore {
     /// Takes the operations whose results this node announced. Empty unless
     /// [`RoomSettings::records_commits`](super::RoomSettings::records_commits) is set.
     pub fn take_room_commits(&mut self) -> Vec<RoomCommit> {
-        let commits = self.mesh_rooms.as_mut().and_then(|mesh| mesh.commits.as_mut());
-        commits.map(std::mem::take).unwrap_or_default()
+        self.mesh_rooms.commits.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Returns a room that this node owns. `None`: another node owns it, no operation has created
-    /// it since it was last forgotten, or the rooms are in a store. Also `None` for a room new to
-    /// this node until all members have confirmed the view.
+    /// Returns a room that this node owns. `None`: another node owns it, or no operation has created
+    /// it since it was last forgotten. Also `None` for a room new to this node until all members
+    /// have confirmed the view.
     pub fn owned_room(&self, room: &str) -> Option<&Room> {
-        self.mesh_rooms.as_ref()?.owned.get(room).map(|owned| &owned.room)
+        self.mesh_rooms.owned.get(room).map(|owned| &owned.room)
     }
 
     /// Returns the backup of a room that this node owns. `None`: the room has no backup, or this
     /// node does not own it.
     pub fn room_backup(&self, room: &str) -> Option<&NodeId> {
-        self.mesh_rooms.as_ref()?.owned.get(room)?.backup.as_ref()
+        self.mesh_rooms.owned.get(room)?.backup.as_ref()
     }
 
-    /// Returns the members of the view that have not confirmed it to this node. Empty with a store.
+    /// Returns the members of the view that have not confirmed it to this node.
     pub fn unconfirmed_members(&self) -> impl Iterator<Item = &NodeId> {
-        self.mesh_rooms.iter().flat_map(|mesh| &mesh.barrier.waiting)
+        self.mesh_rooms.barrier.waiting.iter()
     }
 
-    /// Returns the counts of rooms that nodes own. `None`: the rooms are in a store.
-    pub fn mesh_room_counts(&self) -> Option<MeshRoomCounts> {
-        self.mesh_rooms.as_ref().map(|mesh| mesh.counts)
+    /// Returns the events of owned rooms and copies since the start.
+    pub fn mesh_room_counts(&self) -> MeshRoomCounts {
+        self.mesh_rooms.counts
     }
 
-    /// Returns the current figures of rooms that nodes own. `None`: the rooms are in a store.
-    pub fn mesh_room_figures(&self) -> Option<MeshRoomFigures> {
-        let mesh = self.mesh_rooms.as_ref()?;
+    /// Returns the current figures of owned rooms and copies.
+    pub fn mesh_room_figures(&self) -> MeshRoomFigures {
+        let mesh = &self.mesh_rooms;
         let (owned, copies, requests) = (mesh.owned.len(), mesh.copies.len(), mesh.requests.len());
         let (waiting, unconfirmed) = (mesh.waiting_copies(), mesh.barrier.waiting.len());
         let (vacant, bytes) = (mesh.space.vacant_rooms(), mesh.bytes());
-        Some(MeshRoomFigures { owned, copies, waiting, requests, unconfirmed, vacant, bytes })
+        MeshRoomFigures { owned, copies, waiting, requests, unconfirmed, vacant, bytes }
     }
 }
 

@@ -35,7 +35,7 @@ impl LogEntry {
         match self {
             Self::Op(_) => {}
             Self::Unclaim(node) => room.unclaim(clock, Some(node)),
-            Self::Lost => room.lost_operations(rules, clock),
+            Self::Lost => room.lost_operations(clock),
         }
         let result = room.apply(rules, clock, self.op().unwrap_or(&Op::Refresh { seats: Vec::new() }));
         // A loss, or a restored seat, shows in no change: all nodes with seats request the state.
@@ -154,7 +154,7 @@ impl NodeCore {
     /// rest, queues backups, and requests for claims to nodes that are back in the view: their
     /// seats expire since they left it.
     pub(super) fn review_rooms(&mut self, back: &[NodeId]) {
-        let Some(mesh) = &self.mesh_rooms else { return };
+        let mesh = &self.mesh_rooms;
         let (mut given_up, mut unassigned, mut claim_requests) = (Vec::new(), Vec::new(), Vec::new());
         for (name, owned) in mesh.owned.iter() {
             if !mesh.owns(name) {
@@ -167,7 +167,7 @@ impl NodeCore {
             let has_seats = |node: &&NodeId| owned.room.has_seats_at(node);
             claim_requests.extend(back.iter().filter(has_seats).map(|node| (name.clone(), node.clone())));
         }
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         given_up.iter().for_each(|room| mesh.give_up(room));
         mesh.unfollow_former_owners();
         mesh.unassigned.extend(unassigned);
@@ -178,7 +178,7 @@ impl NodeCore {
     /// Ignores requests for other rooms, and of nodes outside the view: their nodes repeat them.
     /// `seen` is the highest epoch of the room that the requesting node has seen.
     pub(super) fn room_requested(&mut self, now: Instant, requester: Requester, (room, seen): (RoomName, u64), op: Op) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         // Seats at a node outside the view would count as lost.
         if !mesh.owns(&room) || !mesh.members.contains(&requester.node) {
             return;
@@ -190,35 +190,35 @@ impl NodeCore {
         if self.refuse_for_space(now, &requester, (&room, seen), &op) {
             return;
         }
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         if is_new {
             let epoch = mesh.clock(now);
             mesh.own(&room, Room::default(), (LogPosition::default(), epoch), BTreeSet::new());
             let backup = self.backup_for(&room);
-            if let Some(owned) = self.mesh_rooms.as_mut().and_then(|mesh| mesh.owned.get_mut(&room)) {
+            if let Some(owned) = self.mesh_rooms.owned.get_mut(&room) {
                 owned.backup = backup;
                 if owned.backup.is_none() {
                     owned.unconfirmed = None;
                 }
             }
         }
-        match &mut self.mesh_rooms {
+        let is_outdated = self.mesh_rooms.epoch_of(&room) < seen;
+        if is_outdated && is_new {
             // The clock of an earlier owner was ahead. Nodes ignore results of lower epochs.
-            Some(mesh) if mesh.epoch_of(&room) < seen && is_new => self.begin_epoch_after(now, &room, seen),
-            Some(mesh) if mesh.epoch_of(&room) < seen => {
-                // Another node has owned the room meanwhile, and this one did not see that view.
-                mesh.give_up(&room);
-                mesh.outdated.insert(room.clone(), seen);
-                mesh.barrier.park(now, requester, ((room, seen), op));
-                return self.restart_barrier(now);
-            }
-            _ => {}
+            self.begin_epoch_after(now, &room, seen);
+        } else if is_outdated {
+            // Another node has owned the room meanwhile, and this one did not see that view.
+            let mesh = &mut self.mesh_rooms;
+            mesh.give_up(&room);
+            mesh.outdated.insert(room.clone(), seen);
+            mesh.barrier.park(now, requester, ((room, seen), op));
+            return self.restart_barrier(now);
         }
-        if let Some(nodes) = self.mesh_rooms.as_mut().and_then(|mesh| mesh.expiring.remove(&room)) {
+        if let Some(nodes) = self.mesh_rooms.expiring.remove(&room) {
             // The request may claim a seat, which then stays.
             self.unclaim_seats(now, &room, nodes);
         }
-        if self.mesh_rooms.as_mut().and_then(|mesh| mesh.owned.get_mut(&room)).is_some_and(|it| it.lacks(seen, &op)) {
+        if self.mesh_rooms.owned.get_mut(&room).is_some_and(|it| it.lacks(seen, &op)) {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
         }
         self.apply_entry(now, &room, &LogEntry::Op(op), Some(&requester));
@@ -227,7 +227,7 @@ impl NodeCore {
 
     /// Ends an owned room, and requests its copies to be removed.
     pub(super) fn end_room(&mut self, name: &RoomName) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let Some(owned) = mesh.owned.remove(name) else { return };
         mesh.forget_deadline(name, owned.deadline);
         mesh.forget_vacancy(name, owned.vacant);
@@ -249,11 +249,11 @@ impl NodeCore {
         entry: &LogEntry,
         requester: Option<&Requester>,
     ) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         if mesh.unassigned.contains(name) {
             self.assign_backup(now, name);
         }
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let clock = mesh.clock(now);
         let rules = mesh.rules.of(name);
         let applied = mesh.owned.change(name, |owned| {
@@ -279,7 +279,7 @@ impl NodeCore {
     /// Rebuilds those in `reported`, rooms with seats at a node, that have no copy. Sweeps give the
     /// rooms backups and ask for claims.
     pub(super) fn take_over_rooms(&mut self, now: Instant, reported: BTreeSet<(RoomName, NodeId)>) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let clock = mesh.clock(now);
         let mut lost = Vec::new();
         let mut rooms: Vec<_> = mesh.copies.keys().filter(|room| mesh.owns(room)).cloned().collect();
@@ -298,7 +298,7 @@ impl NodeCore {
         for (name, node) in reported {
             if !mesh.owned.contains_key(&name) && mesh.owns(&name) {
                 mesh.counts.rebuilt += 1;
-                mesh.own(&name, Room::rebuilt(&mesh.rules, clock), (LogPosition::default(), clock), BTreeSet::new());
+                mesh.own(&name, Room::rebuilt(clock), (LogPosition::default(), clock), BTreeSet::new());
                 rooms.push(name.clone());
             }
             mesh.queue_claim_request(name, node);
@@ -335,10 +335,7 @@ mod tests {
 
     fn settings(id: &str) -> Settings {
         let epoch = (Instant::now(), UNIX_EPOCH);
-        let mut settings =
-            Settings::new(NodeId::new(id).unwrap(), Incarnation([0; 8]), resume::Key::new([1; 32]), epoch);
-        settings.rooms.mesh = Some(Rules { claimed: true, ..Rules::default() });
-        settings
+        Settings::new(NodeId::new(id).unwrap(), Incarnation([0; 8]), resume::Key::new([1; 32]), epoch)
     }
 
     /// Returns a node of the mesh of `n0` and `n1`.
@@ -349,15 +346,15 @@ mod tests {
     }
 
     fn rooms(node: &mut NodeCore) -> &mut MeshRooms {
-        node.mesh_rooms.as_mut().unwrap()
+        &mut node.mesh_rooms
     }
 
     /// Returns a room with a seat by command 2, taken over in epoch 9 from a copy of this epoch.
     fn taken_over(copied: u64) -> OwnedRoom {
-        let (settings, rules) = (settings("n0"), Rules { claimed: true, ..Rules::default() });
+        let (settings, rules) = (settings("n0"), Rules::default());
         let (name, mut room) = (RoomName::new("r").unwrap(), Room::default());
         room.apply(&rules, 1, &Op::Join { requester: by(2), data: None, capacity: None });
-        let mut mesh = MeshRooms::new(&settings, rules, ByteTotal::default());
+        let mut mesh = MeshRooms::new(&settings, ByteTotal::default());
         mesh.own(&name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
         mesh.owned.remove(&name).unwrap()
     }

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::{NodeId, RoomName};
-use signaling_rooms::{Op, OpResult, StoreError};
+use signaling_rooms::{Op, OpResult, Unavailable};
 use signaling_wire::forward::Item;
 use signaling_wire::{Incarnation, RoomRequestId, codec};
 
 use super::super::NodeCore;
-use super::super::rooms::{RoomTask, Urgency};
+use super::super::rooms::RoomTask;
 use super::first_number;
 
 /// Interval of repeated requests.
@@ -107,32 +107,29 @@ impl Requests {
 }
 
 impl NodeCore {
-    /// Returns `true` if operations wait for [`NodeCore::send_room_tasks`]; `false` with a store.
+    /// Returns `true` if operations wait for [`NodeCore::send_room_tasks`].
     #[inline]
     pub fn has_unsent_room_tasks(&self) -> bool {
-        self.mesh_rooms.is_some() && Urgency::ALL.into_iter().any(|urgency| self.wants_store(urgency))
+        self.rooms.has_tasks()
     }
 
-    /// Returns `true` while a client's join or leave has no answer from the room's owner; `false`
-    /// with a store.
+    /// Returns `true` while a client's join or leave has no answer from the room's owner.
     pub fn awaits_join_or_leave(&self) -> bool {
-        self.mesh_rooms.as_ref().is_some_and(|mesh| mesh.requests.moves > 0)
+        self.mesh_rooms.requests.moves > 0
     }
 
     /// Sends the queued operations to the owners of their rooms. Background ones stay queued while
-    /// 10,000 requests have no answer. No effect with a store.
+    /// 10,000 requests have no answer.
     pub fn send_room_tasks(&mut self, now: Instant) {
-        while let Some(mesh) = &mut self.mesh_rooms {
-            let with_background = mesh.requests.len() < MAX_BACKGROUND;
-            let Some(task) = self.rooms.next_task(with_background) else { return };
-            let id = mesh.requests.add(now, task);
+        while let Some(task) = self.rooms.next_task(self.mesh_rooms.requests.len() < MAX_BACKGROUND) {
+            let id = self.mesh_rooms.requests.add(now, task);
             self.send_request(now, id);
         }
     }
 
     /// Sends a request again, without seats that have ended meanwhile.
     fn send_again(&mut self, now: Instant, id: RoomRequestId) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let Some(Request { task, .. }) = mesh.requests.pending.get(&id) else { return };
         let room = &task.request().room;
         let Some(task) = task.without_seats(|session| !self.rooms.has_seat(session, room)) else {
@@ -145,7 +142,7 @@ impl NodeCore {
     }
 
     fn send_request(&mut self, now: Instant, id: RoomRequestId) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let Some(Request { task, sent, .. }) = mesh.requests.pending.get_mut(&id) else { return };
         *sent = now;
         let request = task.request().clone();
@@ -165,7 +162,7 @@ impl NodeCore {
 
     /// Sends the pending requests again to those owners for which `wanted` returns `true`.
     pub(super) fn resend_requests(&mut self, now: Instant, wanted: impl Fn(&NodeId) -> bool) {
-        let Some(mesh) = &self.mesh_rooms else { return };
+        let mesh = &self.mesh_rooms;
         let owner = |room: &RoomName| mesh.owner_of(room).and_then(|owner| NodeId::new(owner).ok());
         let is_wanted = |request: &Request| owner(&request.task.request().room).is_some_and(|owner| wanted(&owner));
         let pending = mesh.requests.pending.iter();
@@ -177,7 +174,7 @@ impl NodeCore {
 
     /// Ends requests of clients and operators after 2 s, and repeats the others every 300 ms.
     pub(super) fn repeat_requests(&mut self, now: Instant) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let is_over =
             |request: &Request| request.task.is_awaited() && now.saturating_duration_since(request.since) >= TIMEOUT;
         let overdue = mesh.requests.pending.iter().filter(|(_, request)| is_over(request)).map(|(id, _)| *id);
@@ -191,7 +188,7 @@ impl NodeCore {
             mesh.requests.remember(*id, &request.task);
         }
         for (_, request) in overdue {
-            self.room_answered(now, request.task, Err(StoreError("the owner of the room does not answer".into())));
+            self.room_answered(now, request.task, Err(Unavailable("its owner does not answer".into())));
         }
         for id in due {
             self.send_again(now, id);
@@ -223,7 +220,7 @@ impl NodeCore {
 
     /// Handles the result of a request. A repeated one has no effect.
     pub(super) fn request_answered(&mut self, now: Instant, id: RoomRequestId, result: OpResult) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let pending = mesh.requests.pending.get(&id).map(|request| &request.task.request().room);
         let is_outdated = |room| self.rooms.is_outdated(room, result.epoch) || result.epoch < mesh.requests.epoch(room);
         if pending.is_some_and(is_outdated) {

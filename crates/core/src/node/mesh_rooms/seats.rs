@@ -30,22 +30,20 @@ impl MeshRooms {
 impl NodeCore {
     /// Checks at most 4,000 reports, and sends at most 500 queued requests. Sweeps do the rest.
     pub(super) fn ask_for_claims(&mut self) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         for _ in 0..REPORTS_PER_SWEEP {
             let Some((room, node)) = mesh.reported.pop_front() else { break };
             mesh.queue_claim_request(room, node);
         }
         let mut full_lanes = Vec::new();
         for _ in 0..ROOMS_PER_SWEEP {
-            let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.claim_requests.pop_first());
+            let next = self.mesh_rooms.claim_requests.pop_first();
             let Some((room, node)) = next else { break };
             if !self.ask_for_claim(&room, &node) {
                 full_lanes.push((room, node));
             }
         }
-        if let Some(mesh) = &mut self.mesh_rooms {
-            mesh.claim_requests.extend(full_lanes);
-        }
+        self.mesh_rooms.claim_requests.extend(full_lanes);
     }
 
     /// Asks a node to claim its seats in a room. Returns `false` if its lane has no room now.
@@ -54,7 +52,7 @@ impl NodeCore {
             self.claim_seats(room);
             return true;
         }
-        let is_member = self.mesh_rooms.as_ref().is_some_and(|mesh| mesh.members.contains(node));
+        let is_member = self.mesh_rooms.members.contains(node);
         !is_member || self.peers.note_now(node, &Item::ClaimSeats(room.as_str()))
     }
 
@@ -67,15 +65,14 @@ impl NodeCore {
     /// Queues the unclaims of nodes that have left the view. A view and this work at once would
     /// cause a long pause. Nodes outside the view send no requests that an unclaim must precede.
     pub(super) fn queue_unclaims_of_left(&mut self) {
-        let left = self.mesh_rooms.as_mut().map(|mesh| std::mem::take(&mut mesh.left));
-        for node in left.unwrap_or_default() {
+        for node in std::mem::take(&mut self.mesh_rooms.left) {
             self.queue_unclaims(&node);
         }
     }
 
     /// Queues a [`LogEntry::Unclaim`] of a lost or restarted node, in rooms with seats there.
     pub(super) fn queue_unclaims(&mut self, node: &NodeId) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
         for (room, _) in mesh.owned.iter().filter(|(_, owned)| has(owned)) {
             mesh.expiring.entry(room.clone()).or_default().insert(node.clone());
@@ -86,7 +83,7 @@ impl NodeCore {
     /// their sessions claim them at any node.
     pub(super) fn apply_unclaims(&mut self, now: Instant) {
         for _ in 0..ROOMS_PER_SWEEP {
-            let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.expiring.pop_first());
+            let next = self.mesh_rooms.expiring.pop_first();
             let Some((room, nodes)) = next else { break };
             self.unclaim_seats(now, &room, nodes);
         }
@@ -102,12 +99,12 @@ impl NodeCore {
     /// Handles passed deadlines of at most 500 rooms: unclaimed seats expire, and clients waiting
     /// for the end of `Rules::settle_ms` are admitted. Forgets rooms that are finished.
     pub(super) fn handle_deadlines(&mut self, now: Instant) {
-        let Some(mesh) = &self.mesh_rooms else { return };
+        let mesh = &self.mesh_rooms;
         let clock = mesh.clock(now);
         let due: Vec<_> =
             mesh.deadlines.iter().take_while(|(at, _)| *at <= clock).take(ROOMS_PER_SWEEP).cloned().collect();
         for (at, name) in due {
-            let Some(mesh) = &mut self.mesh_rooms else { return };
+            let mesh = &mut self.mesh_rooms;
             let Some(owned) = mesh.owned.get(&name).filter(|owned| owned.deadline == Some(at)) else {
                 debug_assert!(false, "{name} is not due at {at}");
                 mesh.deadlines.remove(&(at, name));

@@ -118,7 +118,7 @@ impl NodeCore {
         (room, seen): (&RoomName, u64),
         op: &Op,
     ) -> bool {
-        let Some(mesh) = &self.mesh_rooms else { return false };
+        let mesh = &self.mesh_rooms;
         let owned = mesh.owned.get(room);
         let backup = owned.map_or_else(|| self.backup_for(room), |owned| owned.backup.clone());
         if !mesh.refuses(now, room, backup.as_ref(), op) {
@@ -136,14 +136,14 @@ impl NodeCore {
     /// Ends the oldest rooms without clients while there are too many, or bytes are scarce.
     pub(super) fn make_space(&mut self) {
         for _ in 0..ENDED_AT_ONCE {
-            let Some(room) = self.mesh_rooms.as_ref().and_then(MeshRooms::next_to_end) else { return };
+            let Some(room) = self.mesh_rooms.next_to_end() else { return };
             self.end_room(&room);
         }
     }
 
     /// Reports to all peers, once per second, that this node has no bytes left for rooms.
     pub(super) fn report_full_rooms(&mut self, now: Instant) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let mesh = &mut self.mesh_rooms;
         let is_due = |at: Instant| now.saturating_duration_since(at) >= REPORT_INTERVAL;
         if mesh.is_full() && mesh.space.reported_at.is_none_or(is_due) {
             mesh.space.reported_at = Some(now);
@@ -153,9 +153,11 @@ impl NodeCore {
 
     /// Handles the report of a peer that has no bytes left for rooms.
     pub(in crate::node) fn peer_rooms_full(&mut self, now: Instant, sender: &NodeId) {
-        let Some(mesh) = self.mesh_rooms.as_mut().filter(|mesh| mesh.members.contains(sender)) else { return };
-        mesh.space.full_peers.retain(|peer, _| mesh.members.contains(peer));
-        mesh.space.full_peers.insert(sender.clone(), now);
+        let MeshRooms { members, space, .. } = &mut self.mesh_rooms;
+        if members.contains(sender) {
+            space.full_peers.retain(|peer, _| members.contains(peer));
+            space.full_peers.insert(sender.clone(), now);
+        }
     }
 }
 
@@ -164,7 +166,7 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use signaling_protocol::ClientId;
-    use signaling_rooms::{Requester as By, Rules};
+    use signaling_rooms::Requester as By;
     use signaling_wire::{Incarnation, RoomRequestId, SessionId, resume};
 
     use super::super::super::Settings;
@@ -175,7 +177,6 @@ mod tests {
     fn node(max_bytes: usize) -> NodeCore {
         let (now, id) = (Instant::now(), NodeId::new("n0").unwrap());
         let mut settings = Settings::new(id, Incarnation([0; 8]), resume::Key::new([1; 32]), (now, UNIX_EPOCH));
-        settings.rooms.mesh = Some(Rules { claimed: true, ..Rules::default() });
         settings.rooms.max_bytes = max_bytes;
         let mut node = NodeCore::new(settings);
         node.set_view(now, view(&["n0"]));
@@ -183,7 +184,7 @@ mod tests {
     }
 
     fn rooms(node: &NodeCore) -> &MeshRooms {
-        node.mesh_rooms.as_ref().unwrap()
+        &node.mesh_rooms
     }
 
     fn name(number: usize) -> RoomName {

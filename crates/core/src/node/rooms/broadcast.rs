@@ -31,7 +31,7 @@ pub(in crate::node) struct Tally {
 }
 
 impl NodeCore {
-    /// Checks a broadcast before the call to the store. `is_repeated`: its frame has been at a node
+    /// Checks a broadcast before its request. `is_repeated`: its frame has been at a node
     /// before. Returns `true` if a node may have accepted the broadcast before. The budget of a
     /// native client then does not refuse it.
     ///
@@ -78,7 +78,7 @@ impl NodeCore {
         Some(self.over_budget(command.key, BudgetKind::FanOut, wait))
     }
 
-    /// Handles a page of members from the store: requests the next one, or sends the broadcast
+    /// Handles a page of members: requests the next one, or sends the broadcast
     /// after the last.
     ///
     /// Pages that may lack members are requested again; after 2 s the broadcast is refused. One
@@ -125,7 +125,7 @@ impl NodeCore {
         let mut members = std::mem::take(&mut room_session.found);
         let Some(Command { key, seq, number, id, kind, .. }) = room_session.take_first_command() else { return };
         let CommandKind::Broadcast { mut copy, .. } = kind else { return };
-        // The store's answer took time, and the budget may have delayed it.
+        // The owner's answer took time, and the budget may have delayed it.
         copy.deadline = copy.deadline.after_wait(now);
         let Some(session) = self.directory.get_mut(key) else { return };
         if session.known_id.is_some() {

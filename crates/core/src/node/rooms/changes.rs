@@ -59,9 +59,7 @@ impl NodeCore {
     /// A later epoch with a lower version of the same incarnation has lost changes that clients
     /// here have. The node then restores its seats and requests the state.
     pub(in crate::node) fn follow_epoch(&mut self, now: Instant, room: &RoomName, epoch: u64, at: Stamp) -> bool {
-        if let Some(mesh) = &mut self.mesh_rooms {
-            mesh.record_epoch(room, epoch);
-        }
+        self.mesh_rooms.record_epoch(room, epoch);
         let is_later = epoch > self.rooms.epoch(room);
         if self.rooms.is_outdated(room, epoch) {
             return false;
@@ -101,7 +99,7 @@ impl NodeCore {
                 Change::Joined(member) => {
                     let session = self.directory.session_id(&member.client);
                     if let Some(session) = session.filter(|session| local.waiting.contains(session)) {
-                        // The store's answer shows whether this session has the seat.
+                        // The owner's answer shows whether this session has the seat.
                         local.unconfirmed.insert(session);
                         has_admissions = true;
                     }
@@ -220,7 +218,7 @@ impl NodeCore {
         }
     }
 
-    /// Sends the whole state of a room, as the store reports it, to the clients that need it. An
+    /// Sends the whole state of a room, as its owner reports it, to the clients that need it. An
     /// incomplete or outdated state is not sent but requested again.
     ///
     /// Returns `false` if the state may be incomplete, the room has no seat here, or all seats left
@@ -282,7 +280,7 @@ impl NodeCore {
     }
 
     /// Returns `true` if the first page of a room may lack members. Either the room is settling and
-    /// the page is not known to have all members in this node's list. Or the store has another
+    /// the page is not known to have all members in this node's list. Or the owner has another
     /// incarnation, which lacks members with seats here.
     pub(super) fn may_miss_members(&self, room: &RoomName, result: &OpResult) -> bool {
         let Some(local) = self.rooms.local.get(room) else { return result.settling };
@@ -297,7 +295,7 @@ impl NodeCore {
         self.rooms.local.get(room).is_some_and(|local| !local.is_covered_by(&result.members))
     }
 
-    /// Returns `true` if the store lacks members with seats at this node: it lost or dropped them.
+    /// Returns `true` if the owner lacks members with seats at this node: it lost or dropped them.
     fn misses_members(&self, room: &RoomName, result: &OpResult) -> bool {
         let Some(local) = self.rooms.local.get(room).filter(|_| !result.more) else { return false };
         let listed: BTreeSet<_> = result.members.iter().map(|member| &member.client).collect();

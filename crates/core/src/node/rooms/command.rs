@@ -11,7 +11,6 @@ use signaling_rooms::{Op, OpResult, RoomEvents, RoomOptions, Seat, SeatStatus};
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
-use super::super::mesh_rooms::MeshRooms;
 use super::super::{NodeCore, SessionKey};
 use super::budget::BudgetKind;
 use super::limits::{OverBudget, rate_limited};
@@ -20,7 +19,7 @@ use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{MAX_DATA_BYTES, Rooms, messages};
 
-/// Retry delay for a client when the store does not answer, in milliseconds.
+/// Retry delay for a client when the owner does not answer, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
 /// Retry delay when the waiting queue or the memory for rooms is full, in milliseconds. Both change
 /// slowly.
@@ -28,9 +27,9 @@ const FULL_RETRY_AFTER_MS: u64 = 10_000;
 
 /// Maximum time for which an answer is held while it may lack members.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval of repeated calls to the store while an answer is held.
+/// Interval of repeated requests while an answer is held.
 const HOLD_INTERVAL: Duration = Duration::from_millis(200);
-/// Upper limit of the duration of one store call.
+/// Upper limit of the duration of one request.
 const MAX_CALL_TIME: Duration = Duration::from_secs(10);
 
 /// A session's first command while its answer is held back or the command delayed. Later commands
@@ -38,7 +37,7 @@ const MAX_CALL_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeldCommand {
     command: (SessionKey, Seq),
-    /// `true` after a store call for it, which may have been carried out.
+    /// `true` after a request for it, which may have been carried out.
     was_sent: bool,
     until: Instant,
     retry_at: Instant,
@@ -59,8 +58,8 @@ pub(super) const fn refusal(code: ErrorCode, message: &'static str) -> Refusal {
     Refusal { code, message, retry_after_ms: None }
 }
 
-/// The store or owner did not answer, or its answer may lack members for too long.
-pub(super) const STORE_UNAVAILABLE: Refusal = Refusal {
+/// The owner did not answer, or its answer may lack members for too long.
+pub(super) const ROOM_UNAVAILABLE: Refusal = Refusal {
     retry_after_ms: Some(RETRY_AFTER_MS),
     ..refusal(ErrorCode::RoomStoreUnavailable, "rooms cannot be read or changed now")
 };
@@ -98,7 +97,7 @@ impl NodeCore {
         }
     }
 
-    /// Queues the store call of the first command, or delays it. One that needs no call is answered
+    /// Queues the request of the first command, or delays it. One that needs none is answered
     /// at once.
     pub(super) fn next_command(&mut self, now: Instant, session: SessionId) {
         while let Some(room_session) = self.rooms.sessions.get_mut(&session)
@@ -126,7 +125,7 @@ impl NodeCore {
         self.remove_if_idle(session);
     }
 
-    /// Queues the store call of a session's first command, which is about this room. Delays the
+    /// Queues the request of a session's first command, which is about this room. Delays the
     /// command if its client must wait for its budget.
     fn ask_for_command(&mut self, now: Instant, session: SessionId, room: RoomName) -> Result<(), Refusal> {
         let Some(room_session) = self.rooms.sessions.get(&session) else { return Err(NOT_IN_ROOM) };
@@ -134,12 +133,11 @@ impl NodeCore {
         let requester = room_session.requester(session, command.number, &self.settings.id);
         let seat = room_session.seats.get(&room);
         let is_member = seat.is_some_and(LocalSeat::is_member);
-        let mut capacity = None;
         let op = match &command.kind {
             CommandKind::Join { data, .. } => {
                 let data_bytes = data.as_deref().map_or(0, str::len) + room_session.data_bytes_elsewhere(&room);
                 let granted = self.check_grant(command.key, &room)?;
-                capacity = granted.filter(|_| seat.is_none() && !is_reserved(room.as_str()));
+                let capacity = granted.filter(|_| seat.is_none() && !is_reserved(room.as_str()));
                 if seat.is_none() && room_session.seats.len() >= self.rooms.settings.max_seats_per_client {
                     self.rooms.counts.too_many_rooms += 1;
                     return Err(TOO_MANY_ROOMS);
@@ -149,11 +147,10 @@ impl NodeCore {
                 }
                 let former = seat.and_then(|seat| seat.seat.data.as_deref()).map_or(0, str::len);
                 let grows = seat.is_none() || data.as_deref().map_or(0, str::len) > former;
-                if grows && self.mesh_rooms.as_ref().is_some_and(MeshRooms::is_full) {
+                if grows && self.mesh_rooms.is_full() {
                     self.rooms.counts.joins_over_bytes += 1;
                     return Err(ROOMS_FULL);
                 }
-                let capacity = capacity.filter(|_| self.rooms.settings.mesh.is_some());
                 Op::Join { requester, data: data.clone(), capacity }
             }
             CommandKind::Leave => Op::Leave { requester },
@@ -186,10 +183,6 @@ impl NodeCore {
                 }
             };
         }
-        if capacity.is_some() && self.rooms.settings.mesh.is_none() {
-            let task = RoomTask::new(Purpose::Capacity, room, Op::SetCapacity { capacity });
-            self.rooms.enqueue(Urgency::Urgent, task);
-        }
         self.rooms.enqueue(Urgency::Urgent, task);
         Ok(())
     }
@@ -213,7 +206,7 @@ impl NodeCore {
     /// Gives up all seats of a session.
     fn leave_all(&mut self, session: SessionId) {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
-        // A lost answer may leave the store with later command numbers than this node.
+        // A lost answer may leave the owner with later command numbers than this node.
         let requester = room_session.requester(session, MessageNumber(limits::MAX_REQUEST_ID), &self.settings.id);
         for (room, _) in room_session.seats.take() {
             self.rooms.remove_seat(&room, session);
@@ -229,17 +222,17 @@ impl NodeCore {
         ((first.key, first.seq) == (key, seq)).then(|| first.clone())
     }
 
-    /// Answers the first command of a session after the store failed: a signal by earlier answers
-    /// about its recipient, others by [`STORE_UNAVAILABLE`].
+    /// Answers the first command of a session without a result: a signal by earlier answers
+    /// about its recipient, others by [`ROOM_UNAVAILABLE`].
     pub(super) fn command_failed(&mut self, now: Instant, at: (SessionId, SessionKey, Seq)) {
         match self.first_command(at).map(|command| command.kind) {
             Some(CommandKind::Signal { to, .. }) => self.recipient_unconfirmed(now, at.0, &to),
-            Some(_) => self.finish(now, at.0, &[], Some(&STORE_UNAVAILABLE)),
+            Some(_) => self.finish(now, at.0, &[], Some(&ROOM_UNAVAILABLE)),
             None => {}
         }
     }
 
-    /// Handles the store's result for a session's first command. The caller handles its changes.
+    /// Handles the owner's result for a session's first command. The caller handles its changes.
     pub(super) fn command_answered(
         &mut self,
         now: Instant,
@@ -300,7 +293,7 @@ impl NodeCore {
         }
     }
 
-    /// Returns `true` if the store answered a repeated join like a new one: it has lost the seat.
+    /// Returns `true` if the owner answered a repeated join like a new one: it has lost the seat.
     fn has_lost_seat(&self, session: SessionId, room: &RoomName, result: &OpResult) -> bool {
         let seat = self.rooms.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
         seat.is_some_and(|seat| seat.is_member() && !seat.is_over)
@@ -327,7 +320,7 @@ impl NodeCore {
                 }
                 let max_waiting = match is_reserved(room.as_str()) {
                     true => RoomOptions::of(room).capacity.map(|_| 0),
-                    false => self.rooms.settings.max_waiting,
+                    false => self.rooms.settings.rules.max_waiting,
                 };
                 let is_full = max_waiting.is_some_and(|max| result.waiting >= u64::from(max));
                 self.rooms.counts.full_queues += u64::from(is_full);
@@ -368,14 +361,14 @@ impl NodeCore {
         self.leave_forbidden_rooms(session);
     }
 
-    /// Holds an answer that may lack members and repeats the store call every 200 ms. After 2 s
-    /// refuses the command by [`STORE_UNAVAILABLE`].
+    /// Holds an answer that may lack members and repeats the request every 200 ms. After 2 s
+    /// refuses the command by [`ROOM_UNAVAILABLE`].
     pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: &Command) {
         let command = (command.key, command.seq);
         let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
         let held = held.unwrap_or(HeldCommand { command, was_sent: true, until: now + HOLD_TIMEOUT, retry_at: now });
         if now >= held.until {
-            return self.finish(now, session, &[], Some(&STORE_UNAVAILABLE));
+            return self.finish(now, session, &[], Some(&ROOM_UNAVAILABLE));
         }
         self.rooms.held.insert(session, HeldCommand { was_sent: true, retry_at: now + HOLD_INTERVAL, ..held });
     }
@@ -395,7 +388,7 @@ impl NodeCore {
         }
     }
 
-    /// Repeats the due store calls for held answers.
+    /// Repeats the due requests of held answers.
     pub(super) fn retry_held(&mut self, now: Instant) {
         let due = |(session, held): (&SessionId, &HeldCommand)| (now >= held.retry_at).then_some(*session);
         let due: Vec<_> = self.rooms.held.iter().filter_map(due).collect();
@@ -475,7 +468,7 @@ impl NodeCore {
 }
 
 impl Rooms {
-    /// Returns `true` if a store call for a session's first command was made before.
+    /// Returns `true` if a request for a session's first command was sent before.
     fn was_sent(&self, session: SessionId, command: &Command) -> bool {
         self.held.get(&session).is_some_and(|held| held.was_sent && held.command == (command.key, command.seq))
     }

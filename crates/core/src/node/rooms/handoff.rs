@@ -86,7 +86,6 @@ impl NodeCore {
             return;
         }
         let (id, rooms) = (&self.settings.id, &mut self.rooms);
-        let is_mesh = rooms.settings.mesh.is_some();
         let new = || RoomSession::from_other_node(client.clone(), (accepted_at_us, first_turn));
         let room_session = rooms.session(session, new);
         let requester = room_session.requester(session, MessageNumber::NONE, id);
@@ -96,7 +95,7 @@ impl NodeCore {
         let former = room_session.seats.take();
         for (room, local) in &former {
             // A session that resumed elsewhere from an old state may lack it. The room decides.
-            let may_be_kept = is_mesh && local.seat.requester.accepted_at_us < accepted_at_us;
+            let may_be_kept = local.seat.requester.accepted_at_us < accepted_at_us;
             if may_be_kept && !seats.contains_key(room) {
                 seats.insert(room.clone(), LocalSeat { sent: NO_STATE, ..local.clone() });
             } else {
@@ -180,7 +179,7 @@ impl NodeCore {
     }
 
     /// Merges seats that arrive after their lingering session, which may have been resumed since.
-    /// This node may have an older state: the later command decides each seat, and the store
+    /// This node may have an older state: the later command decides each seat, and the owner
     /// reports which seats are over. Ignores a session that is neither attached nor lingering here.
     pub(in crate::node) fn merge_seats(
         &mut self,

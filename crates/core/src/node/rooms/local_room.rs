@@ -29,10 +29,9 @@ pub(super) struct LocalRoom {
     pub(super) sequencer: ChangeSequencer,
     /// Messages about members that clients here receive.
     pub(super) events: RoomEvents,
-    /// The highest epoch of an owner and backup that this node has seen. 0: none, as in a store.
+    /// The highest epoch of an owner and backup that this node has seen. 0: none.
     epoch: u64,
-    /// The room's own capacity in the last result (0: no limit). `None`: it has none, or it is in a
-    /// store.
+    /// The room's own capacity in the last result (0: no limit). `None`: it has none.
     pub(super) own_capacity: Option<u32>,
     /// Sessions of members.
     pub(super) members: BTreeSet<SessionId>,
@@ -51,7 +50,7 @@ pub(super) struct LocalRoom {
     pub(super) next_request_at: Option<Instant>,
     /// Seats to refresh soon: they came from another node or may have changed.
     pub(super) unconfirmed: BTreeSet<SessionId>,
-    /// Members by the store's answers about recipients of confined clients, each with its time.
+    /// Members by owners' answers about recipients of confined clients, each with its time.
     pub(super) known_members: BTreeMap<ClientId, Instant>,
     /// All members as sent to clients here. `None`: unknown, or too many for a page or the list.
     listed: Option<BTreeSet<ClientId>>,
@@ -104,7 +103,7 @@ impl LocalRoom {
         self.count_bytes();
     }
 
-    /// Stores the store's answer about a recipient.
+    /// Stores an owner's answer about a recipient.
     pub(super) fn record_recipient(&mut self, now: Instant, client: &ClientId, is_member: bool) {
         if !is_member {
             self.known_members.remove(client);
@@ -160,12 +159,12 @@ impl Rooms {
         }
     }
 
-    /// Stores the own capacity of a room that nodes own, by the `capacity` of a result: none if
-    /// that is the default of its rules.
+    /// Stores the own capacity of a room, by the `capacity` of a result: none if that is the default
+    /// of its rules.
     pub(super) fn record_capacity(&mut self, room: &RoomName, capacity: Option<u32>) {
-        let Some(rules) = self.settings.mesh else { return };
         if let Some(local) = self.local.get_mut(room) {
-            local.own_capacity = (capacity != rules.of(room).capacity).then(|| capacity.unwrap_or(0));
+            let usual = self.settings.rules.of(room).capacity;
+            local.own_capacity = (capacity != usual).then(|| capacity.unwrap_or(0));
         }
     }
 
@@ -196,7 +195,7 @@ impl Rooms {
         self.sessions.get(&session).is_some_and(|room_session| room_session.seats.contains(room))
     }
 
-    /// Returns `true` if the store reported the seat over that a session still has here.
+    /// Returns `true` if the owner reported the seat over that a session still has here.
     pub(super) fn is_over(&self, session: SessionId, room: &RoomName) -> bool {
         let seat = self.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
         seat.is_some_and(|seat| seat.is_over)

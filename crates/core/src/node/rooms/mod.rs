@@ -1,8 +1,7 @@
 //! Rooms of this node's clients: their commands, their seats, and the changes that they receive.
 //!
-//! Pure: [`NodeCore::take_room_tasks`] returns the operations for the room store, and the shell
-//! passes the answers to [`NodeCore::room_answered`]. For rooms that nodes own, `mesh_rooms` does
-//! both. The callers are `request`, `attach`, `linger`, `location`, `batch`, `outcome` and `sweep`.
+//! Their operations wait as tasks, which `mesh_rooms` sends to the owners of the rooms. It passes the
+//! answers back.
 //!
 //! | content | module |
 //! |---|---|
@@ -15,10 +14,10 @@
 //! | bytes of local rooms and seats | `counted` |
 //! | changes and states sent to clients here and to other nodes | `changes` |
 //! | JSON texts for clients | `messages` |
-//! | seats: refreshed, restored after a loss in the store, dropped | `presence` |
+//! | seats: claimed, restored after a loss of the room, dropped | `presence` |
 //! | seats that move between nodes | `handoff` |
 //! | seats that a token does not admit any more | `rights` |
-//! | operations of the store | `task` |
+//! | operations for owners | `task` |
 
 mod accepted_requests;
 mod broadcast;
@@ -42,7 +41,7 @@ use std::time::{Duration, Instant};
 
 use crate::edge::Rate;
 use signaling_protocol::RoomName;
-use signaling_rooms::{OpResult, SeatStatus, StoreError};
+use signaling_rooms::{OpResult, Rules, SeatStatus, Unavailable};
 use signaling_wire::SessionId;
 use signaling_wire::grant::SignalScope;
 
@@ -57,18 +56,17 @@ pub(super) use self::broadcast::Tally;
 pub(super) use self::counted::ByteTotal;
 pub(super) use self::messages::change_from_wire;
 pub(super) use self::room_session::{Command, CommandKind};
-pub use self::task::{RoomTask, Urgency};
+pub(super) use self::task::RoomTask;
+use self::task::Urgency;
 
-/// Room settings of a node: location, times and limits.
+/// Room settings of a node: times and limits.
 #[derive(Debug, Clone, Copy)]
 pub struct RoomSettings {
-    /// Rules of rooms that the nodes own. `None`: the rooms are in a store.
-    pub mesh: Option<signaling_rooms::Rules>,
-    /// `true` to keep operations on rooms that nodes own, without a limit, until
+    /// Rules of rooms, equal on all nodes.
+    pub rules: Rules,
+    /// `true` to keep announced operations, without a limit, until
     /// [`NodeCore::take_room_commits`] takes them. For tests of whole meshes.
     pub records_commits: bool,
-    /// Interval between refreshes of all seats in a store. Rooms that nodes own need none.
-    pub presence_refresh: Duration,
     /// Time that a seat is kept after its client's socket was lost, or the resume time if that is
     /// longer.
     pub seat_grace: Duration,
@@ -77,9 +75,6 @@ pub struct RoomSettings {
     /// Maximum bytes of owned rooms, copies and seats of clients at this node. Beyond it a join
     /// that needs more is refused as `overloaded`.
     pub max_bytes: usize,
-    /// Maximum clients in a waiting queue: `max_waiting` of [`signaling_rooms::Rules`], which the
-    /// store or owner enforces. Beyond it a join is refused as `overloaded`. `None`: no limit.
-    pub max_waiting: Option<u32>,
     /// Signal scope of clients whose tokens name none: any recipients, or members of their rooms.
     pub signal_scope: SignalScope,
     /// Maximum fan-out of one client per second, and at once: members that receive its broadcasts,
@@ -102,17 +97,14 @@ pub enum RoomRule {
 }
 
 impl Default for RoomSettings {
-    /// Rooms that nodes own, 20 s for both times, 256 seats of a client and 128 MiB as the only
-    /// limits, any signals.
+    /// Seats are kept for 20 s. 256 seats of a client and 128 MiB are the only limits. Any signals.
     fn default() -> Self {
         Self {
-            mesh: Some(signaling_rooms::Rules { claimed: true, ..Default::default() }),
+            rules: Rules::default(),
             records_commits: false,
-            presence_refresh: Duration::from_secs(20),
             seat_grace: Duration::from_secs(20),
             max_seats_per_client: 256,
             max_bytes: 128 * 1024 * 1024,
-            max_waiting: None,
             signal_scope: SignalScope::default(),
             broadcast_rate: None,
             new_rooms: None,
@@ -134,18 +126,12 @@ pub(super) struct Rooms {
     local: BTreeMap<RoomName, LocalRoom>,
     /// Bytes of `local`, and of the seats in `sessions`.
     bytes: ByteTotal,
-    /// Rooms with pending work: changes to announce, or requests to the store.
+    /// Rooms with pending work: changes to announce, or requests to owners.
     active: BTreeSet<RoomName>,
     /// The last active room of the last sweep. `None`: the sweep was through.
     active_until: Option<RoomName>,
-    /// Operations that wait for the store or owner, by urgency.
-    tasks: [VecDeque<RoomTask>; Urgency::ALL.len()],
-    refresh_at: Instant,
-    refill_after: Instant,
-    store_is_down: bool,
-    probe_at: Instant,
-    /// The room that was probed last.
-    probed: Option<RoomName>,
+    /// Operations that wait for owners, by urgency.
+    tasks: [VecDeque<RoomTask>; Urgency::COUNT],
     /// Sessions whose first command waits for lost members or for a budget.
     held: BTreeMap<SessionId, HeldCommand>,
     budgets: Budgets,
@@ -158,18 +144,18 @@ pub(super) struct Rooms {
 }
 
 /// The answer to an operator's request, with its number.
-type OperatorAnswer = (u64, Result<OpResult, StoreError>);
+type OperatorAnswer = (u64, Result<OpResult, Unavailable>);
 
 /// Events in rooms since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RoomCounts {
     /// Joins, leaves and requests for members that were answered without an error.
     pub commands: u64,
-    /// Operations without a result of the store or owner, or skipped because 50,000 were queued.
+    /// Operations without a result of the owner, or skipped because 50,000 were queued.
     pub failures: u64,
     /// Resyncs of rooms at this node: requests for the whole state because changes were missing.
     pub resyncs: u64,
-    /// Seats sent to a store or owner that may have lost them.
+    /// Seats sent to an owner that may have lost them.
     pub restored: u64,
     /// Broadcasts sent to the members of a room: one each, for any number of members.
     pub broadcasts: u64,
@@ -209,11 +195,6 @@ impl Rooms {
             active: BTreeSet::new(),
             active_until: None,
             tasks: Default::default(),
-            refresh_at: start + settings.presence_refresh,
-            refill_after: start,
-            store_is_down: false,
-            probe_at: start,
-            probed: None,
             held: BTreeMap::new(),
             budgets: Budgets::default(),
             swept_at: start,

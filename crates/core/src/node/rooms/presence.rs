@@ -1,8 +1,7 @@
-//! Refreshes seats, restores them after a loss in the store, drops them after their session.
+//! Claims seats, restores them after a loss of the room, drops them after their session.
 //! `sweep` calls it, and `task` passes the answers about seats.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::rooms::LeftReason;
@@ -17,23 +16,15 @@ use super::room_session::{Command, LocalSeat, NO_STATE, RoomSession, later_turn}
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{Rooms, messages};
 
-/// Maximum seats of one operation. The store needs 1 to 2 ms for it.
+/// Maximum seats of one operation.
 const SEATS_PER_OP: usize = 200;
 /// Time from the loss of a socket to the check of its session for its end, and between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum checks in one sweep: they take 8 ms.
 const CHECKS_PER_SWEEP: usize = 5_000;
-/// Minimum time between two queue positions for one client: shorter than the interval of requests
-/// to the store, whose answers arrive unevenly.
+/// Minimum time between two queue positions for one client: shorter than the interval of requests,
+/// whose answers arrive unevenly.
 const MIN_POSITION_INTERVAL: Duration = Duration::from_millis(950);
-/// Interval between probes while the store has no other background work. A cluster has several
-/// servers, so each probe checks up to `ROOMS_PER_PROBE` rooms.
-const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-const ROOMS_PER_PROBE: usize = 8;
-/// Minimum time between two refreshes of all seats after a loss of one room, to find other losses.
-const REFILL_INTERVAL: Duration = Duration::from_secs(5);
-/// Delay of the next refresh if the store has not finished the last one.
-const REFRESH_RETRY: Duration = Duration::from_secs(1);
 
 /// Decision to send a client its queue position.
 enum PositionUpdate {
@@ -82,25 +73,7 @@ impl Rooms {
         due
     }
 
-    /// Records if the store answered. The first answer after an outage starts a refresh of all
-    /// seats, at most one per second.
-    pub(super) fn store_answered(&mut self, now: Instant, is_up: bool) {
-        let was_down = std::mem::replace(&mut self.store_is_down, !is_up);
-        if was_down && is_up {
-            self.refresh_at = self.refresh_at.min(self.refill_after.max(now));
-            self.refill_after = self.refresh_at + REFRESH_RETRY;
-        }
-    }
-
-    /// Starts a refresh of all seats, since the store may have lost everything.
-    fn refill(&mut self, now: Instant) {
-        if now >= self.refill_after {
-            self.refresh_at = self.refresh_at.min(now);
-            self.refill_after = now + REFILL_INTERVAL;
-        }
-    }
-
-    /// Restores seats that the store may have lost. `seen` is a version of the room that one of the
+    /// Restores seats that the room may have lost. `seen` is a version of the room that one of the
     /// clients has received, or 0.
     pub(super) fn restore(&mut self, room: &RoomName, sessions: &[SessionId], seen: u64) {
         let sessions: Vec<_> = sessions.iter().copied().filter(|session| !self.is_over(*session, room)).collect();
@@ -119,11 +92,12 @@ impl Rooms {
     }
 
     /// Has a seat expire after [`Rules::stale`](signaling_rooms::Rules::stale), unless the session
-    /// has it at this node or claims it again. No effect with a store.
+    /// has it at this node or claims it again.
     pub(super) fn drop_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
-        let Some(rules) = self.settings.mesh.filter(|_| self.seat_mut(session, room).is_none()) else { return };
-        let op = Op::Drop { requester, keep: rules.stale };
-        self.enqueue(Urgency::Background, RoomTask::new(Purpose::Upkeep, room.clone(), op));
+        if self.seat_mut(session, room).is_none() {
+            let op = Op::Drop { requester, keep: self.settings.rules.stale };
+            self.enqueue(Urgency::Background, RoomTask::new(Purpose::Upkeep, room.clone(), op));
+        }
     }
 
     /// Returns seats, and the latest state of the room that their clients have. That is the state
@@ -151,8 +125,8 @@ impl Rooms {
         self.enqueue(Urgency::Background, RoomTask::new(purpose, room.clone(), op));
     }
 
-    /// Restores seats if their clients have a later state, `sent`, than the store or owner, `at`,
-    /// which then has lost operations. These clients get the whole state. Returns `true` if it
+    /// Restores seats if their clients have a later state, `sent`, than the owner, `at`, which then
+    /// has lost operations. These clients get the whole state. Returns `true` if it
     /// restores them.
     pub(super) fn restore_later(&mut self, room: &RoomName, seats: &[Seat], sent: Stamp, at: Stamp) -> bool {
         let is_later = sent.incarnation == at.incarnation && sent.version > at.version;
@@ -167,19 +141,6 @@ impl Rooms {
         }
         is_later
     }
-
-    /// Probes some rooms in turn, since another server of the store may answer for each.
-    fn probe(&mut self) {
-        let behind = self.probed.take().map_or(Bound::Unbounded, Bound::Excluded);
-        let rooms: Vec<_> =
-            self.local.range((behind, Bound::Unbounded)).map(|(room, _)| room.clone()).take(ROOMS_PER_PROBE).collect();
-        if rooms.len() == ROOMS_PER_PROBE {
-            self.probed = rooms.last().cloned();
-        }
-        for room in rooms {
-            self.enqueue(Urgency::Background, RoomTask::new(Purpose::Upkeep, room, Op::Refresh { seats: Vec::new() }));
-        }
-    }
 }
 
 impl NodeCore {
@@ -189,34 +150,9 @@ impl NodeCore {
         self.process_active_rooms(now);
         self.retry_held(now);
         self.rooms.budgets.sweep(now);
-        if self.mesh_rooms.is_some() {
-            return;
-        }
-        if now >= self.rooms.refresh_at {
-            if self.wants_store(Urgency::Background) {
-                self.rooms.refresh_at = now + REFRESH_RETRY;
-            } else {
-                self.rooms.refresh_at = now + self.rooms.settings.presence_refresh;
-                self.refresh_all();
-            }
-        }
-        if now >= self.rooms.probe_at {
-            self.rooms.probe_at = now + PROBE_INTERVAL;
-            if !self.wants_store(Urgency::Background) {
-                self.rooms.probe();
-            }
-        }
     }
 
-    /// Refreshes the seats for which this node is responsible.
-    fn refresh_all(&mut self) {
-        let rooms: Vec<_> = self.rooms.local.iter().map(|(room, local)| (room.clone(), local.sessions())).collect();
-        for (room, sessions) in rooms {
-            self.refresh(&room, sessions);
-        }
-    }
-
-    /// Returns `true` if this node refreshes the seats. It has the socket, or no other node owns
+    /// Returns `true` if this node claims the seats. It has the socket, or no other node owns
     /// the client or has its socket.
     fn is_responsible_for(&self, session: SessionId) -> bool {
         let Some(RoomSession { client, .. }) = self.rooms.sessions.get(&session) else { return false };
@@ -225,7 +161,7 @@ impl NodeCore {
         self.attached_key(session).is_some() || is_owned()
     }
 
-    /// Refreshes seats that came from another node or may have changed.
+    /// Claims seats that came from another node or may have changed.
     pub(in crate::node) fn refresh_unconfirmed(&mut self, room: &RoomName) {
         let Some(local) = self.rooms.local.get_mut(room) else { return };
         let sessions = std::mem::take(&mut local.unconfirmed);
@@ -250,7 +186,7 @@ impl NodeCore {
         }
     }
 
-    /// Applies the store's answer about refreshed or restored seats, and restores lost ones if
+    /// Applies the owner's answer about claimed or restored seats, and restores lost ones if
     /// `may_restore`. Returns `false` if it restores any.
     pub(super) fn seats_answered(
         &mut self,
@@ -286,7 +222,7 @@ impl NodeCore {
         lost.is_empty()
     }
 
-    /// Returns `true` if the store, with state `at`, may have lost this node's state. Handles that.
+    /// Returns `true` if the room, with state `at`, may have lost this node's state. Handles that.
     pub(super) fn detect_loss(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, at: Stamp) -> bool {
         let Some(local) = self.rooms.local.get(room) else { return false };
         let has_fallen = match *purpose {
@@ -318,11 +254,10 @@ impl NodeCore {
             }
         }
         self.rooms.active.insert(room.clone());
-        self.rooms.refill(now);
         self.request_state(now, room);
     }
 
-    /// Applies the store's report about a seat, unless the client has a newer command for it.
+    /// Applies the owner's report about a seat, unless the client has a newer command for it.
     /// `queue_length` is sent with a queue position.
     fn apply_status(
         &mut self,
@@ -397,7 +332,7 @@ impl NodeCore {
         }
     }
 
-    /// Drops the seats of sessions that have ended here and cannot be resumed here. The store keeps
+    /// Drops the seats of sessions that have ended here and cannot be resumed here. The owner keeps
     /// a seat for the grace time after the loss of the socket, or longer if another node has the
     /// session. A call checks at most 5,000 sessions, each about 500 ms after its last check.
     fn drop_ended_sessions(&mut self, now: Instant) {
@@ -447,7 +382,7 @@ impl NodeCore {
         }
         let lingering = self.directory.lingering_session(&room_session.client, session);
         if let Some(lost) = lingering.and_then(|lingering| lingering.lost(self.settings.resume)) {
-            // This must be exact: a resume time equal to the grace time leaves no rest. The store
+            // This must be exact: a resume time equal to the grace time leaves no rest. The owner
             // ends a seat with time left only when another operation touches the room.
             room_session.socket_lost_at = Some(lost);
         }
@@ -462,12 +397,8 @@ impl NodeCore {
         }
     }
 
-    /// Has a seat expire that this node does not have: the answer to its join came too late. No
-    /// effect with a store.
+    /// Has a seat expire that this node does not have: the answer to its join came too late.
     pub(super) fn drop_unknown_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
-        if self.rooms.settings.mesh.is_none() {
-            return;
-        }
         let known = self.rooms.sessions.get_mut(&session);
         if known.as_ref().is_some_and(|room_session| room_session.seats.contains(room)) {
             return;

@@ -42,7 +42,7 @@ pub(super) fn is_earlier_attachment((socket, turn): (u64, u64), (present, presen
 /// A session's seat in a room, and what its client received of the room.
 #[derive(Debug, Clone)]
 pub(super) struct LocalSeat {
-    /// The seat as last known here; the store decides.
+    /// The seat as last known here; the owner decides.
     pub(super) seat: Seat,
     /// The room's state that the client has, or [`NO_STATE`]. The next node gets it with the seat.
     pub(super) sent: Stamp,
@@ -50,7 +50,7 @@ pub(super) struct LocalSeat {
     pub(super) confirmed_in: (u64, u64),
     /// Clients ahead in the queue as last sent to the client, and the time. `None`: not sent.
     pub(super) sent_ahead: Option<(u64, Instant)>,
-    /// `true` if the store reported that the client has no seat, and the client has not received
+    /// `true` if the owner reported that the client has no seat, and the client has not received
     /// that.
     pub(super) is_over: bool,
 }
@@ -66,7 +66,7 @@ impl LocalSeat {
         self.seat.requester.number
     }
 
-    /// Reads a seat of the session `requester` from another node, which the store may not have
+    /// Reads a seat of the session `requester` from another node, which the owner may not have
     /// confirmed. `None`: the room's name is invalid.
     pub(super) fn read(now: Instant, state: &SeatState<'_>, requester: Requester) -> Option<(RoomName, Self)> {
         let SeatState { room, member, place, number, confirmed_in, incarnation, version, ahead, data } = *state;
@@ -140,13 +140,13 @@ pub(in crate::node) struct Command {
     pub(in crate::node) number: MessageNumber,
     /// The client's `id` for the `ack`. `None`: no `ack`.
     pub(in crate::node) id: Option<u64>,
-    /// Its room; of a signal, the room of its store call. `None`: no store call yet, or `LeaveAll`.
+    /// Its room; of a signal, the room of its request. `None`: no request yet, or `LeaveAll`.
     pub(in crate::node) room: Option<RoomName>,
     pub(in crate::node) kind: CommandKind,
 }
 
 impl Command {
-    /// Returns the purpose of its store call.
+    /// Returns the purpose of its request.
     pub(super) fn purpose(&self, session: SessionId) -> Purpose {
         Purpose::Command { session, key: self.key, seq: self.seq }
     }
@@ -169,7 +169,7 @@ pub(super) struct RoomSession {
     /// The low 32 bits have the number of seats that this node had dropped during their sessions.
     pub(super) turn: u64,
     pub(super) seats: Seats,
-    /// Queue of commands. The store or owner works on the first one.
+    /// Queue of commands. An owner works on the first one.
     pub(super) commands: VecDeque<Command>,
     /// Recipients of the broadcast that is the first command, from the pages read so far.
     pub(super) found: Vec<ClientId>,
@@ -234,7 +234,7 @@ impl RoomSession {
         others.map(|(_, local)| local.seat.data.as_deref().map_or(0, str::len)).sum()
     }
 
-    /// Returns the requester for the store: this session at `node`, with the number of a command.
+    /// Returns the requester for the owner: this session at `node`, with the number of a command.
     pub(super) fn requester(&self, session: SessionId, number: MessageNumber, node: &NodeId) -> Requester {
         let Self { ref client, accepted_at_us, turn, .. } = *self;
         Requester { client: client.clone(), session, accepted_at_us, turn, number: number.0, node: node.clone() }

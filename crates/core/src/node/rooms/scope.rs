@@ -1,10 +1,10 @@
 //! Signals of confined clients, which may signal only members of their rooms. `request` passes the
-//! signals, and `command` the results of the store.
+//! signals, and `command` the results of owners.
 //!
-//! The node finds the recipient in the store, in one room of the sender after the other. The answer
+//! The node asks the owners of the rooms of the sender, one after the other. Their answer
 //! is valid for `ANSWER_VALIDITY`, unless a change reports that the recipient left. Until it
 //! arrives, later signals wait in the command queue. This keeps their order, also after a `join`.
-//! For waiting signals, and while the store fails, answers of any age are valid.
+//! For waiting signals, and while an owner fails, answers of any age are valid.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,11 @@ use super::super::outbound::OutboundMessage;
 use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
-use super::command::{Refusal, STORE_UNAVAILABLE, refusal};
+use super::command::{ROOM_UNAVAILABLE, Refusal, refusal};
 use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
 
-/// Validity of the store's answer for a signal that does not wait in the queue.
+/// Validity of an owner's answer for a signal that does not wait in the queue.
 const ANSWER_VALIDITY: Duration = Duration::from_secs(30);
 
 /// The text is the same if no such client exists.
@@ -34,7 +34,7 @@ impl NodeCore {
         granted.unwrap_or(self.rooms.settings.signal_scope) == SignalScope::Room
     }
 
-    /// Sends a signal of a confined session, or queues it until the store has answered. A signal to
+    /// Sends a signal of a confined session, or queues it until an owner has answered. A signal to
     /// the sender itself is always sent.
     pub(in crate::node) fn signal_in_rooms(&mut self, now: Instant, key: SessionKey, to: &str, sent: OutboundMessage) {
         let Some(session) = self.directory.get(key) else { return };
@@ -67,7 +67,7 @@ impl NodeCore {
         Ok(())
     }
 
-    /// Handles the store's answer about the recipient of the session's first command.
+    /// Handles an owner's answer about the recipient of the session's first command.
     pub(super) fn recipient_answered(
         &mut self,
         now: Instant,
@@ -90,10 +90,10 @@ impl NodeCore {
         self.next_command(now, session);
     }
 
-    /// Decides about the first command's recipient by earlier answers, as the store cannot answer.
+    /// Decides about the first command's recipient by earlier answers, as the owner cannot answer.
     pub(super) fn recipient_unconfirmed(&mut self, now: Instant, session: SessionId, to: &ClientId) {
         if !self.rooms.share_a_room(session, to, |_| true) {
-            return self.finish(now, session, &[], Some(&STORE_UNAVAILABLE));
+            return self.finish(now, session, &[], Some(&ROOM_UNAVAILABLE));
         }
         self.send_known(now, session);
         self.next_command(now, session);
@@ -116,7 +116,7 @@ impl NodeCore {
 }
 
 impl Rooms {
-    /// Returns `true` if both share a room by an answer of the store that is recent enough.
+    /// Returns `true` if both share a room by an answer that is recent enough.
     fn share_a_room(&self, session: SessionId, to: &ClientId, is_recent: impl Fn(Instant) -> bool) -> bool {
         let Some(room_session) = self.sessions.get(&session) else { return false };
         let mut rooms = room_session.seats.iter().filter(|(_, seat)| seat.is_member()).map(|(room, _)| room);

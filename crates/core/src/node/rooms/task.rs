@@ -1,64 +1,54 @@
-//! Operations for the room store, which the shell takes and sends, and the handling of its answers.
-//! For rooms that nodes own, `mesh_rooms` takes them and passes the answers. `command`,
-//! `broadcast`, `scope`, `changes` and `presence` queue them.
+//! Operations for the owners of rooms, which `mesh_rooms` takes and sends, and the handling of their
+//! answers.
 
 use std::time::Instant;
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Op, OpResult, Request, Stamp, StoreError};
+use signaling_rooms::{Op, OpResult, Request, Stamp, Unavailable};
 use signaling_wire::{Seq, SessionId};
 
 use super::super::{NodeCore, SessionKey};
 use super::changes::STATE_RETRY;
 use super::{OperatorAnswer, Rooms};
 
-/// Maximum operations of one batch. The store needs a few milliseconds for it.
-const BATCH: usize = 200;
-
-/// Queued operations of one urgency at which operations on seats and probes are skipped if no
-/// client waits for them. The numbers of sessions and rooms bound the others. While the store
-/// hangs, each batch fails after 2 s, and clients attach and detach.
+/// Queued operations of one urgency at which operations on seats are skipped if no client waits for
+/// them. The numbers of sessions and rooms bound the others.
 const MAX_WAITING: usize = 50_000;
 
-/// Priority of a store operation.
+/// Priority of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Urgency {
-    /// Commands of clients, the capacities that their tokens set, requests of operators, and states
-    /// of rooms that clients lack.
+pub(in crate::node) enum Urgency {
+    /// Commands of clients, requests of operators, and states of rooms that clients lack.
     Urgent,
-    /// Seats are refreshed, restored or dropped, a store is probed, or the state of a room that may
-    /// be lost is requested.
+    /// Seats are claimed, restored or dropped, or the state of a room that may be lost is requested.
     Background,
 }
 
 impl Urgency {
-    /// All priorities, each at the index of its number.
-    pub const ALL: [Self; 2] = [Self::Urgent, Self::Background];
+    pub(super) const COUNT: usize = 2;
 }
 
 /// One operation on a room, and the purpose of its answer.
 #[derive(Debug, Clone)]
-pub struct RoomTask {
+pub(in crate::node) struct RoomTask {
     pub(super) purpose: Purpose,
     request: Request,
 }
 
-/// Reason of a store operation, which determines the use of its answer.
+/// Reason of an operation, which determines the use of its answer.
 #[derive(Debug, Clone)]
 pub(super) enum Purpose {
     /// The first command in the queue of the session: the uplink frame `seq` of the socket `key`.
     /// The answer finishes it only while it is the first.
     Command { session: SessionId, key: SessionKey, seq: Seq },
-    /// Seats are refreshed or restored. `known` is the state that this node followed before, and
+    /// Seats are claimed or restored. `known` is the state that this node followed before, and
     /// `sent` the latest one that their clients have, maybe from other nodes.
     Seats { known: Stamp, sent: Stamp },
     /// Clients here need the whole state, requested at this time.
     State { requested: Instant },
-    /// The token of a joining client sets the capacity of the room.
-    Capacity,
     /// An operator waits for the answer, by this number.
     Operator(u64),
-    /// A seat is dropped, a client that closed leaves, or a probe checks for a loss of the room.
+    /// A seat is dropped, or a client that closed leaves.
     Upkeep,
 }
 
@@ -68,9 +58,9 @@ impl RoomTask {
     }
 
     /// Returns `true` if the operation is of a client or operator, and so fails after 2 s. Others
-    /// are repeated until an answer comes. For rooms that nodes own.
+    /// are repeated until an answer comes.
     pub(in crate::node) fn is_awaited(&self) -> bool {
-        matches!(self.purpose, Purpose::Command { .. } | Purpose::Capacity | Purpose::Operator(_))
+        matches!(self.purpose, Purpose::Command { .. } | Purpose::Operator(_))
     }
 
     /// Returns `true` for a client's command that joins or leaves the room.
@@ -88,17 +78,16 @@ impl RoomTask {
         (seats.len() < before).then_some(task)
     }
 
-    /// Returns the request for the store.
-    pub fn request(&self) -> &Request {
+    /// Returns the request for the owner.
+    pub(in crate::node) fn request(&self) -> &Request {
         &self.request
     }
 }
 
 impl Rooms {
-    /// Queues an operation for the store or owner. While 50,000 of its urgency are queued, work on
-    /// seats and probes is skipped and counts as a failure. In a store, such seats expire in time,
-    /// and the next refresh includes all seats. Of rooms that nodes own, a seat whose drop or leave
-    /// is skipped stays until its owner unclaims it: once this node leaves, or the owner changes.
+    /// Queues an operation for the owner. While 50,000 of its urgency are queued, work on seats is
+    /// skipped and counts as a failure. A seat whose drop or leave is skipped stays until its owner
+    /// unclaims it: once this node leaves, or the owner changes.
     pub(super) fn enqueue(&mut self, urgency: Urgency, task: RoomTask) {
         let tasks = &mut self.tasks[urgency as usize];
         if tasks.len() >= MAX_WAITING && matches!(task.purpose, Purpose::Seats { .. } | Purpose::Upkeep) {
@@ -108,8 +97,14 @@ impl Rooms {
         }
     }
 
+    /// Returns `true` if an operation is queued.
+    #[inline]
+    pub(in crate::node) fn has_tasks(&self) -> bool {
+        self.tasks.iter().any(|tasks| !tasks.is_empty())
+    }
+
     /// Takes the next operation, an urgent one first, a background one only `with_background`.
-    /// `None`: none is queued. For rooms that nodes own, in place of [`NodeCore::take_room_tasks`].
+    /// `None`: none is queued.
     pub(in crate::node) fn next_task(&mut self, with_background: bool) -> Option<RoomTask> {
         let [urgent, background] = &mut self.tasks;
         urgent.pop_front().or_else(|| background.pop_front_if(|_| with_background))
@@ -117,30 +112,21 @@ impl Rooms {
 }
 
 impl NodeCore {
-    /// Returns `true` if operations of this urgency are queued for the store or for owners.
-    pub fn wants_store(&self, urgency: Urgency) -> bool {
-        !self.rooms.tasks[urgency as usize].is_empty()
-    }
-
-    /// Takes the next batch of at most 200 operations for the store; empty without any. The caller
-    /// runs one batch of each urgency at a time, which keeps a client's commands in order. Rooms
-    /// that nodes own need [`Self::send_room_tasks`] instead.
-    pub fn take_room_tasks(&mut self, urgency: Urgency) -> Vec<RoomTask> {
-        let tasks = &mut self.rooms.tasks[urgency as usize];
-        tasks.drain(..tasks.len().min(BATCH)).collect()
-    }
-
-    /// Handles the answer of the store or owner to a task: answers its client or operator, and
-    /// announces changes. `Err`: no result; the operation may have been applied or not. A client's
-    /// command is then refused as `room_store_unavailable`; earlier answers can decide a signal.
-    pub fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<OpResult, StoreError>) {
+    /// Handles the answer of the owner to a task: answers its client or operator, and announces
+    /// changes. `Err`: no result; the operation may have been applied or not. A client's command is
+    /// then refused as `room_store_unavailable`; earlier answers can decide a signal.
+    pub(in crate::node) fn room_answered(
+        &mut self,
+        now: Instant,
+        task: RoomTask,
+        answer: Result<OpResult, Unavailable>,
+    ) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.rooms.counts.failures += u64::from(answer.is_err());
-        self.rooms.store_answered(now, answer.is_ok());
         if let Purpose::Operator(number) = purpose {
             self.rooms.operator_answers.push((number, answer.clone()));
         }
-        let Ok(result) = answer else { return self.store_failed(now, &room, &purpose, op) };
+        let Ok(result) = answer else { return self.owner_failed(now, &room, &purpose, op) };
         if let (true, &Purpose::Command { session, key, seq }) = (result.is_refused, &purpose) {
             return self.refused_for_space(now, (session, key, seq));
         }
@@ -183,7 +169,7 @@ impl NodeCore {
 
     /// Handles a further result of a join, which was answered before or failed after 2 s. A seat by
     /// it expires, unless the session has the seat here or claims it again. No effect for other
-    /// tasks, or with a store.
+    /// tasks.
     pub(in crate::node) fn joined_late(&mut self, now: Instant, task: &RoomTask, result: &OpResult) {
         self.charge(now, &task.purpose, (&task.request.room, &task.request.op), result);
         let has_seat = result.statuses.first().is_some_and(|status| status.is_present());
@@ -195,9 +181,8 @@ impl NodeCore {
         }
     }
 
-    /// Handles a failure of the store or owner. The next refresh repeats the refresh of a seat,
-    /// dropped seats expire, and a client's command fails.
-    fn store_failed(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, op: Op) {
+    /// Handles a request without a result. Dropped seats expire, and a client's command fails.
+    fn owner_failed(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, op: Op) {
         match *purpose {
             Purpose::Command { session, key, seq } => {
                 match op {
@@ -209,7 +194,7 @@ impl NodeCore {
                 self.command_failed(now, (session, key, seq));
             }
             Purpose::State { .. } => self.rooms.retry_state(room, now + STATE_RETRY),
-            Purpose::Seats { .. } | Purpose::Capacity | Purpose::Operator(_) | Purpose::Upkeep => {}
+            Purpose::Seats { .. } | Purpose::Operator(_) | Purpose::Upkeep => {}
         }
     }
 

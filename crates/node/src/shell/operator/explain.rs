@@ -12,7 +12,7 @@ use signaling_admin::explain::{
 use signaling_admin::rooms::RoomOnNode;
 use signaling_core::node::{NodeCore, SessionReport};
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Rules, SeatStatus};
+use signaling_rooms::SeatStatus;
 use signaling_server::admin::handlers::{QueryResult, query, view_name};
 use signaling_server::http::Refused;
 use signaling_server::local_calls::Stopped;
@@ -150,7 +150,6 @@ pub(super) async fn room(
 /// Explains a room by the state of this node alone, still without a summary.
 fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
     let (settings, view) = (core.settings(), core.view());
-    let rules = settings.rooms.mesh;
     // Unlike a client, a room has no stand-in: its owner follows from the view alone.
     let all_drain = view.members().iter().all(|member| member.draining);
     let candidate = |(node, score): (String, String)| {
@@ -160,7 +159,7 @@ fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
     };
     let members = view.members().iter().map(|member| member.id.as_str());
     let ranking: Vec<_> = scores(settings.hash_seed, members, room.as_str()).into_iter().map(candidate).collect();
-    let owner = ranking.iter().find(|node| node.eligible && rules.is_some()).map(|node| node.node.clone());
+    let owner = ranking.iter().find(|node| node.eligible).map(|node| node.node.clone());
     let (members, waiting) = core.room(room.as_str()).unwrap_or_default();
     let at = RoomAtNode {
         node: settings.id.to_string(),
@@ -168,13 +167,12 @@ fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
         members,
         waiting,
         unconfirmed: core.unconfirmed_members().map(ToString::to_string).collect(),
-        owned: rules.and_then(|rules| owned_room(core, room, &rules)),
+        owned: owned_room(core, room),
     };
     RoomExplanation {
         room: room.to_string(),
         asked: settings.id.to_string(),
         view: view_name(view),
-        in_store: rules.is_none(),
         owner,
         ranking,
         nodes: vec![at],
@@ -182,10 +180,10 @@ fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
     }
 }
 
-fn owned_room(core: &NodeCore, name: &RoomName, rules: &Rules) -> Option<OwnedRoom> {
+fn owned_room(core: &NodeCore, name: &RoomName) -> Option<OwnedRoom> {
     let room = core.owned_room(name.as_str())?;
     let mut by_node: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for (seat, _) in room.seats(rules) {
+    for (seat, _) in room.seats(&core.settings().rooms.rules) {
         let (members, waiting) = by_node.entry(seat.requester.node.as_str()).or_default();
         *(if seat.status.is_member() { members } else { waiting }) += 1;
     }

@@ -12,7 +12,7 @@ use signaling_admin::{Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::ids::is_reserved;
 use signaling_protocol::{ClientId, RoomName};
-use signaling_rooms::{Op, OpResult, Request, StoreError};
+use signaling_rooms::{Op, OpResult, Request, Unavailable};
 use signaling_server::admin::handlers::{QueryResult, bad_request, query};
 use signaling_server::http::Refused;
 use tokio::sync::oneshot;
@@ -20,14 +20,14 @@ use tokio::time::timeout;
 
 use super::{OperatorApi, page};
 
-/// Retry delay sent to operators while the store is unavailable.
+/// Retry delay sent to operators while a room's owner is unavailable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Time limit of the store for the counts of one page.
-const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time limit of the owners for the counts of one page.
+const COUNTS_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl OperatorApi {
-    async fn ask_store(&self, room: RoomName, op: Op) -> Result<OpResult, StoreError> {
-        let stops = || StoreError("this node stops".into());
+    async fn ask_owner(&self, room: RoomName, op: Op) -> Result<OpResult, Unavailable> {
+        let stops = || Unavailable("this node stops".into());
         let (reply, answer) = oneshot::channel();
         let request = Request { room, op };
         self.floor.ask(move |floor| floor.node.request_room(request, reply)).await.map_err(|_| stops())?;
@@ -47,7 +47,7 @@ pub(super) async fn list(
     let mut rooms = Rooms::merge(&page, nodes, missing);
     if !is_here_alone {
         // Rooms beyond the time limit stay without a count.
-        let _ = timeout(STORE_TIMEOUT, set_counts(&api, &mut rooms.rooms)).await;
+        let _ = timeout(COUNTS_TIMEOUT, set_counts(&api, &mut rooms.rooms)).await;
     }
     Ok(Json(rooms))
 }
@@ -63,14 +63,14 @@ fn here(core: &NodeCore, page: &Page) -> Rooms {
     Rooms { rooms: names.iter().filter_map(row).collect(), next, missing: Vec::new() }
 }
 
-/// Fills in the member counts from the store, until the store fails.
+/// Fills in the member counts from the owners, until one fails.
 async fn set_counts(api: &OperatorApi, rooms: &mut [RoomRow]) {
     for row in rooms {
         let Ok(room) = RoomName::new(&row.room) else { continue };
         // A refresh without seats only ends expired seats and admits waiting clients.
-        let Ok(result) = api.ask_store(room, Op::Refresh { seats: Vec::new() }).await else { return };
+        let Ok(result) = api.ask_owner(room, Op::Refresh { seats: Vec::new() }).await else { return };
         let OpResult { count, waiting, capacity, .. } = result;
-        (row.members, row.waiting, row.capacity, row.from_store) = (count, waiting, capacity, true);
+        (row.members, row.waiting, row.capacity, row.from_owner) = (count, waiting, capacity, true);
     }
 }
 
@@ -87,8 +87,8 @@ struct Capacity {
     capacity: u32,
 }
 
-/// Serves `GET /admin/rooms/ROOM`. Refuses it by 503 `room_store_unavailable` if the store or owner
-/// fails, like the other requests for one room.
+/// Serves `GET /admin/rooms/ROOM`. Refuses it by 503 `room_store_unavailable` if the owner fails,
+/// like the other requests for one room.
 pub(super) async fn show(
     State(api): State<OperatorApi>,
     Path(room): Path<String>,
@@ -123,7 +123,7 @@ pub(super) async fn reset_capacity(
 
 async fn ask(api: &OperatorApi, room: &str, op: Op) -> Result<Json<Room>, Refused> {
     let room = RoomName::new(room)?;
-    let result = api.ask_store(room.clone(), op).await.map_err(|error| Refused {
+    let result = api.ask_owner(room.clone(), op).await.map_err(|error| Refused {
         retry_after: Some(RETRY_AFTER),
         ..Refused::new(StatusCode::SERVICE_UNAVAILABLE, "room_store_unavailable", error.to_string())
     })?;

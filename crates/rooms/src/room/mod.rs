@@ -1,25 +1,24 @@
-//! One room: records, version and capacity. [`Rooms`](super::Rooms) and its owner apply operations.
+//! One room: records, version and capacity. Its owner and its backup apply operations.
+
+mod gone;
+mod records;
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
 
-use super::record::{CLAIMED, LastCommand, Record, Records, bytes_of_seat};
-use crate::rules::{CAPACITY_KEPT_MS, millis};
+use self::records::{CLAIMED, LastCommand, Record, Records, bytes_of_seat};
+use crate::rules::{CAPACITY_KEPT_MS, SETTLE_MS, millis};
 use crate::{Change, LeftReason, Member, Op, OpResult, Requester, Rules, Seat, SeatStatus, Stamp};
 
-/// One room. [`Rooms`](super::Rooms) has many; a mesh without a store keeps each at its owner.
-///
-/// Two copies that apply the same operations at the same times are equal.
+/// One room. Two copies that apply the same operations at the same times are equal.
 /// All times are in milliseconds since 1970.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Room {
     records: Records,
-    /// Set by the first change, together with `incarnation` and `run`.
+    /// Set by the first change, together with `incarnation`.
     version: Option<u64>,
     incarnation: u64,
-    /// The server process that wrote it last.
-    run: u64,
     capacity: Option<u32>,
     /// `true` if an operator set `capacity`, so that it stays after the last seat.
     keeps_capacity: bool,
@@ -43,18 +42,28 @@ struct Step<'a> {
 
 impl Room {
     /// Creates a room in place of a lost one. No seat expires, and with a capacity no client is
-    /// admitted, for 5 s and for 5 s after each restored seat. Without [`Rules::claimed`] it is
-    /// half of [`Rules::stale`], at least 5 s.
-    pub fn rebuilt(rules: &Rules, now: u64) -> Self {
-        let settled_at = signed(now) + rules.settle_ms();
+    /// admitted, for 5 s and for 5 s after each restored seat.
+    pub fn rebuilt(now: u64) -> Self {
+        let settled_at = signed(now) + SETTLE_MS;
         Self { version: Some(now), incarnation: now, settled_at, touched: signed(now), ..Self::default() }
     }
 
-    /// Applies an operation, expires stale seats and fills free ones. A time before that of the
+    /// Applies an operation, expires unclaimed seats and fills free ones. A time before that of the
     /// last operation counts as the time of that one. [`OpResult::epoch`] is 0.
     pub fn apply(&mut self, rules: &Rules, now: u64, op: &Op) -> OpResult {
-        let (run, now) = (self.run, signed(now).max(self.touched));
-        self.apply_in_run(rules, run, now, op)
+        let now = signed(now).max(self.touched);
+        self.touched = now;
+        let was_there = self.version.is_some() || !self.records.is_empty();
+        let mut step = Step { room: self, rules, now, changes: Vec::new(), queue_moved: false };
+        step.carry_out(op);
+        step.expire();
+        step.admit();
+        step.room.is_sealed |= rules.seals && step.room.is_full(rules);
+        if !step.room.keeps_capacity && step.room.records.is_vacant() {
+            step.room.capacity = None;
+        }
+        let result = step.result(op);
+        OpResult { created: !was_there && !self.records.is_empty(), ..result.with_informed() }
     }
 
     /// Has the claimed seats at a node expire after [`Rules::stale`]. `None`: at all nodes. A later
@@ -68,10 +77,10 @@ impl Room {
 
     /// Handles the loss of operations: a node has a seat by a command that the room lacks. Nodes
     /// see another incarnation and restore their seats, as after [`Room::rebuilt`].
-    pub fn lost_operations(&mut self, rules: &Rules, now: u64) {
+    pub fn lost_operations(&mut self, now: u64) {
         let now = signed(now).max(self.touched);
         self.incarnation = unsigned(now).max(self.incarnation + 1);
-        self.settled_at = now + rules.settle_ms();
+        self.settled_at = now + SETTLE_MS;
     }
 
     /// Returns the state after the last operation. Both numbers are 0 in a new room.
@@ -110,9 +119,8 @@ impl Room {
         (self.records.member_count() as u64, self.records.waiting_count() as u64)
     }
 
-    /// Returns `true` if a room with claimed seats can be forgotten. No client has a seat or is
-    /// remembered, and no lost seat may be restored. A capacity of an operator has not been used
-    /// for 24 h.
+    /// Returns `true` if the room can be forgotten. No client has a seat or is remembered, and no
+    /// lost seat may be restored. A capacity of an operator has not been used for 24 h.
     pub fn is_finished(&self, now: u64) -> bool {
         let now = signed(now);
         self.records.is_empty() && now >= self.settled_at && self.touched + self.kept_ms() < now
@@ -157,50 +165,6 @@ impl Room {
         [settles, expires, finished].into_iter().flatten().min().map(unsigned)
     }
 
-    /// Applies an operation, expires stale seats and fills free ones. `run`: the server process.
-    pub(super) fn apply_in_run(&mut self, rules: &Rules, run: u64, now: i64, op: &Op) -> OpResult {
-        if !rules.claimed && now - self.touched > rules.stale_ms() && self.records.member_count() > 0 {
-            // The store was unreachable, so present clients get time to refresh their seats.
-            self.settled_at = now + rules.settle_ms();
-        }
-        if self.version.is_some() && self.run != run {
-            // The last writes may not have reached this server.
-            self.incarnation = unsigned(now).max(self.incarnation + 1);
-            self.settled_at = now + rules.settle_ms();
-        }
-        self.run = run;
-        self.touched = now;
-        let was_there = self.version.is_some() || !self.records.is_empty();
-        let mut step = Step { room: self, rules, now, changes: Vec::new(), queue_moved: false };
-        step.carry_out(op);
-        step.expire();
-        step.admit();
-        step.room.is_sealed |= rules.seals && step.room.is_full(rules);
-        if rules.claimed && !step.room.keeps_capacity && step.room.records.is_vacant() {
-            step.room.capacity = None;
-        }
-        let result = step.result(op);
-        OpResult { created: !was_there && !self.records.is_empty(), ..result.with_informed() }
-    }
-
-    /// Delays admission until `settled_at` if the room has no version: it may be lost, not new.
-    pub(super) fn may_be_lost(&mut self, settled_at: i64) {
-        if self.version.is_none() {
-            self.settled_at = self.settled_at.max(settled_at);
-        }
-    }
-
-    /// Returns `true` if the room has no record, no version and no capacity of its own.
-    pub(super) fn is_blank(&self) -> bool {
-        self.records.is_empty() && self.version.is_none() && self.capacity.is_none()
-    }
-
-    /// Returns `true` if the room can be forgotten, after [`Rules::idle`] without an operation.
-    pub(super) fn is_over(&self, rules: &Rules, now: i64) -> bool {
-        let lifetime = if self.capacity.is_some() { rules.idle * 100 } else { rules.idle };
-        self.touched + millis(lifetime) < now
-    }
-
     fn capacity(&self, rules: &Rules) -> Option<u32> {
         self.capacity.or(rules.capacity).filter(|&capacity| capacity > 0)
     }
@@ -229,13 +193,13 @@ impl Step<'_> {
             Op::Drop { requester, keep } => self.end_session(requester, millis(*keep)),
             Op::Refresh { seats } => seats.iter().for_each(|seat| self.refresh(&seat.requester)),
             Op::Restore { seats, confirmed_in, version, capacity } => {
-                if self.rules.claimed && self.now < self.room.settled_at {
+                if self.now < self.room.settled_at {
                     self.room.capacity = self.room.capacity.or(*capacity);
                 }
                 let is_settled = self.now >= self.room.settled_at;
-                if self.rules.claimed && is_settled && self.room.version.is_some_and(|own| own < *version) {
+                if is_settled && self.room.version.is_some_and(|own| own < *version) {
                     // A node has received changes that the room lacks.
-                    self.room.lost_operations(self.rules, unsigned(self.now));
+                    self.room.lost_operations(unsigned(self.now));
                 }
                 let mut is_news = false;
                 seats.iter().for_each(|seat| is_news |= self.restore(seat, confirmed_in.0));
@@ -301,16 +265,15 @@ impl Step<'_> {
         self.changes.push(Change::Joined(member));
     }
 
-    /// Stores a seat as refreshed now. `left`: the number of its session's last leave, or 0.
+    /// Stores a claimed seat. `left`: the number of its session's last leave, or 0.
     fn put(&mut self, seat: Seat, left: u64) {
-        let refreshed_at = if self.rules.claimed { CLAIMED } else { self.now };
-        self.room.records.put(Record { seat, left, has_ended: false, refreshed_at });
+        self.room.records.put(Record { seat, left, has_ended: false, refreshed_at: CLAIMED });
     }
 
     /// Returns `true` for a command of an earlier session, or that its session sent before its
     /// latest node claimed the seat. If it has no answer, that node gets it again.
     fn is_outdated(&self, last: &LastCommand, requester: &Requester) -> bool {
-        last.outdates(requester) || (self.rules.claimed && last.is_after(requester))
+        last.outdates(requester) || last.is_after(requester)
     }
 
     fn leave(&mut self, requester: &Requester) {
@@ -331,7 +294,7 @@ impl Step<'_> {
     /// Remembers a client without a record if its seat may be lost: a late restoration of the seat
     /// has no effect then.
     fn remember_unknown(&mut self, client: &ClientId, last: LastCommand) {
-        if self.rules.claimed && self.now < self.room.settled_at {
+        if self.now < self.room.settled_at {
             self.room.records.put_gone(client, last, self.now + millis(self.rules.remembered));
         }
     }
@@ -365,9 +328,9 @@ impl Step<'_> {
         };
         let Requester { session, ref node, turn, number, .. } = known.seat.requester;
         let is_outdated = requester.turn == turn && requester.number < number;
-        let is_late = self.rules.claimed && (requester.is_before(&known.seat.requester) || is_outdated);
+        let is_late = requester.is_before(&known.seat.requester) || is_outdated;
         // A drop of a later attachment may come before that attachment's claim.
-        let is_later = self.rules.claimed && known.seat.requester.is_before(requester);
+        let is_later = known.seat.requester.is_before(requester);
         let is_its = session == requester.session && (*node == requester.node || is_later);
         if is_its && !is_late {
             known.refreshed_at = self.now - self.rules.stale_ms() + keep;
@@ -381,11 +344,11 @@ impl Step<'_> {
         let known = self.room.records.get(&requester.client);
         let Some(known) = known.filter(|known| !known.last().outdates(requester)).cloned() else { return };
         let left = known.last().last_leave(requester.session);
-        let is_lost = self.rules.claimed && known.last().lacks(requester);
+        let is_lost = known.last().lacks(requester);
         let Record { mut seat, has_ended, .. } = known;
         let is_late = requester.is_before(&seat.requester) || (has_ended && !seat.requester.is_before(requester));
         let is_same = seat.requester.session == requester.session;
-        if is_lost || (self.rules.claimed && is_same && is_late) {
+        if is_lost || (is_same && is_late) {
             return;
         }
         let number = if is_same { seat.requester.number.max(requester.number) } else { requester.number };
@@ -402,8 +365,8 @@ impl Step<'_> {
         let is_lost = match last {
             // Only a loss gives a seat back, and each loss begins another incarnation. The time is
             // no evidence: a node may have been cut off for longer than the room settles.
-            None => !self.rules.claimed || incarnation == 0 || incarnation != self.room.incarnation,
-            Some(last) if self.rules.claimed && last.is_past(seat) => false,
+            None => incarnation == 0 || incarnation != self.room.incarnation,
+            Some(last) if last.is_past(seat) => false,
             Some(last) => {
                 let was_admitted = known.is_some_and(|known| known.was_admitted(seat, is_settling));
                 !last.outdates(&seat.requester) && (was_admitted || !last.has_done(&seat.requester))
@@ -426,7 +389,7 @@ impl Step<'_> {
         self.queue_moved |= known.is_some_and(|known| !known.is_member());
         self.room.last_place = self.room.last_place.max(place);
         // Further seats may follow.
-        self.room.settled_at = self.now + self.rules.settle_ms();
+        self.room.settled_at = self.now + SETTLE_MS;
         let left = last.map_or(0, |last| last.last_leave(seat.requester.session));
         self.put(seat, left);
         is_news
@@ -478,12 +441,12 @@ impl Step<'_> {
         let of = |requester: &Requester| self.status(&requester.client, Some(requester.session));
         let claimed = |seat: &Seat| {
             let last = self.room.records.last(&seat.requester.client);
-            let is_lost = self.rules.claimed && last.is_some_and(|last| last.lacks(&seat.requester));
+            let is_lost = last.is_some_and(|last| last.lacks(&seat.requester));
             if is_lost { SeatStatus::Unknown } else { of(&seat.requester) }
         };
         // A seat that was not restored has no record.
         let restored = |seat: &Seat| match of(&seat.requester) {
-            SeatStatus::Unknown if self.rules.claimed => SeatStatus::Out,
+            SeatStatus::Unknown => SeatStatus::Out,
             status => status,
         };
         let statuses: Vec<_> = match op {
@@ -543,7 +506,7 @@ impl Step<'_> {
 }
 
 /// Converts milliseconds. A number that does not fit becomes `i64::MAX / 4`, so that sums do.
-pub(super) fn signed(time: u64) -> i64 {
+fn signed(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX / 4)
 }
 

@@ -1,16 +1,21 @@
-//! Rooms that nodes own: the operations that nodes announce, checked like those of a store.
+//! The operations on rooms that nodes announce, and the checks of them.
 
 use signaling_core::node::RoomCommit;
 use signaling_protocol::RoomName;
-use signaling_rooms::{Op, Request, Room};
+use signaling_rooms::{Change, LeftReason, Op, OpResult, Request, Room};
 
 use super::number;
-use crate::agenda::MS;
+use crate::agenda::{MS, Micros};
 use crate::world::World;
+
+/// Start of the world on the clocks of rooms, in milliseconds.
+pub(super) const EPOCH_MS: u64 = 1_700_000_000_000;
+/// Time at which rooms get their capacities: all nodes have a view.
+const CAPACITIES_AT: Micros = 500 * MS;
 
 impl World {
     /// Checks the operations that a node announced. Drops its answers to operators.
-    pub(super) fn run_mesh_rooms(&mut self, index: usize) {
+    pub(crate) fn check_commits(&mut self, index: usize) {
         let node = &mut self.nodes[index];
         node.core.take_operator_answers();
         for commit in node.core.take_room_commits() {
@@ -24,7 +29,7 @@ impl World {
         let RoomCommit { room, at, clock, op, result, state } = commit;
         self.trace.line(|| {
             let Request { room, op } = Request { room: room.clone(), op: op.clone().unwrap_or(touch()) };
-            format!("n{index} announces {room} {at:?}: {op:?} -> {}", super::store::describe(&result))
+            format!("n{index} announces {room} {at:?}: {op:?} -> {}", describe(&result))
         });
         if signaling_protocol::ids::is_reserved(room.as_str()) {
             // The model has rooms of native clients only.
@@ -44,7 +49,7 @@ impl World {
             if self.rooms.watch.detects_loss(&request.room, result.incarnation) {
                 self.rooms.lost_at.push(now);
             }
-            let then = clock.saturating_sub(super::store::EPOCH_MS) * MS;
+            let then = clock.saturating_sub(EPOCH_MS) * MS;
             return self.observe_operation(then, &request, &result, &state);
         }
         if self.rooms.watch.adopt(now, &request.room, &state, &result) {
@@ -53,6 +58,30 @@ impl World {
         }
         if let Some(room) = number(request.room.as_str()).filter(|_| result.settling) {
             self.rooms.settled_after.insert(room, now);
+        }
+    }
+
+    /// Checks an operation, the next one of its room, which is in `state` behind it.
+    fn observe_operation(&mut self, now: Micros, request: &Request, result: &OpResult, state: &Room) {
+        let rooms = &mut self.rooms;
+        let (admitted, wrong) = rooms.watch.observe(now, request, result);
+        let moved = rooms.watch.take_seats(&request.room, state);
+        if let Some(room) = number(request.room.as_str()).filter(|_| result.settling) {
+            rooms.settled_after.insert(room, now);
+        }
+        self.counters.add("rooms: admitted from the queue", admitted);
+        self.counters.add("rooms: seats moved to another node", moved);
+        for what in wrong {
+            self.ledger.broken("room admission", what);
+        }
+        for change in &result.changes {
+            if let Change::Left { client, reason: LeftReason::Expired } = change {
+                self.counters.add("rooms: members expired", 1);
+                let (client, room) = (number(client.as_str()), number(request.room.as_str()));
+                if let Some((client, room)) = client.zip(room) {
+                    self.check_expired(client, room);
+                }
+            }
         }
     }
 
@@ -66,8 +95,18 @@ impl World {
         rooms.into_iter().next().unwrap_or_default()
     }
 
+    /// Sets the capacity of rooms that have their own.
+    pub(super) fn give_capacities(&mut self) {
+        for (room, capacity) in self.rooms.plan.capacities.clone().into_iter().enumerate() {
+            if let (Some(capacity), Ok(room)) = (capacity, RoomName::new(&format!("r{room}"))) {
+                let request = Request { room, op: Op::SetCapacity { capacity: Some(capacity) } };
+                self.agenda.schedule(CAPACITIES_AT, move |world: &mut Self| world.give_capacity(request));
+            }
+        }
+    }
+
     /// Sets a room's capacity through the first live node, if any, like an operator.
-    pub(super) fn give_capacity(&mut self, request: Request) {
+    fn give_capacity(&mut self, request: Request) {
         let Some(index) = self.nodes.iter().position(|node| node.server.alive) else { return };
         self.nodes[index].core.request_for_operator(0, request);
         self.node_turn(index);
@@ -76,4 +115,12 @@ impl World {
 
 fn touch() -> Op {
     Op::Refresh { seats: Vec::new() }
+}
+
+/// Returns the result of an operation as text for the log.
+fn describe(result: &OpResult) -> String {
+    let OpResult { incarnation, version, capacity, count, waiting, changes, queue_moved, statuses, .. } = result;
+    format!(
+        "version {incarnation}/{version}, {count} of {capacity:?}, {waiting} wait, {changes:?}, moved {queue_moved}, {statuses:?}"
+    )
 }

@@ -1,4 +1,4 @@
-//! One room as a node owns it: claimed seats, turns of sessions, lost copies, deadlines.
+//! Claimed seats, turns of sessions, lost copies and deadlines of one room.
 
 use std::time::Duration;
 
@@ -7,19 +7,13 @@ use signaling_protocol::NodeId;
 use signaling_rooms::{Op, OpResult, Requester, Room, Rules, Seat, SeatStatus};
 use signaling_wire::{SessionId, codec};
 
-use crate::equivalence;
-use crate::test_room::{STALE, ahead, changes_of, is_member, requester, rules, seat};
+use crate::operations::step;
+use crate::test_room::{STALE, START_MS as T, ahead, changes_of, is_member, requester, rules, seat};
 
-/// Time of the first operation, in milliseconds since 1970.
-const T: u64 = 1_800_000_000_000;
 const STALE_MS: u64 = STALE.as_secs() * 1_000;
 /// Time without admission after a loss.
 const SETTLE_MS: u64 = 5_000;
 const DAY_MS: u64 = 86_400_000;
-
-fn claimed(capacity: u32) -> Rules {
-    Rules { claimed: true, ..rules(capacity) }
-}
 
 fn node(name: &str) -> NodeId {
     NodeId::new(name).unwrap()
@@ -52,8 +46,8 @@ fn room_of(rules: &Rules, clients: &[(&str, &str)]) -> Room {
 }
 
 #[test]
-fn claimed_seat_needs_no_refresh() {
-    let rules = claimed(1);
+fn claimed_seat_does_not_expire() {
+    let rules = rules(1);
     let mut room = room_of(&rules, &[("alice", "a"), ("bob", "b")]);
     assert_eq!((room.counts(), room.deadline(&rules)), ((1, 1), None));
     assert_eq!(changes_of(&room.apply(&rules, T + DAY_MS, &touch())), [""; 0]);
@@ -63,7 +57,7 @@ fn claimed_seat_needs_no_refresh() {
 
 #[test]
 fn join_creates_a_room_unless_one_was_there() {
-    let (rules, mut room) = (claimed(1), Room::default());
+    let (rules, mut room) = (rules(1), Room::default());
     let mut created = |op: Op| room.apply(&rules, T, &op).created;
     assert!(!created(Op::List { after: None }));
     assert!(!created(Op::SetCapacity { capacity: Some(1) }), "the token of the first client may set it");
@@ -72,13 +66,13 @@ fn join_creates_a_room_unless_one_was_there() {
     assert!(!created(join(at("bob", "b", 1, 1))));
     assert!(!created(Op::Leave { requester: at("alice", "a", 1, 2) }));
     assert!(!created(join(at("alice", "a", 1, 3))), "the room remembers its clients");
-    let mut rebuilt = Room::rebuilt(&rules, T);
+    let mut rebuilt = Room::rebuilt(T);
     assert!(!rebuilt.apply(&rules, T, &join(at("alice", "a", 1, 1))).created);
 }
 
 #[test]
 fn result_counts_the_other_members_that_changes_reach() {
-    let (rules, mut room) = (claimed(3), room_of(&claimed(3), &[("alice", "a"), ("bob", "b")]));
+    let (rules, mut room) = (rules(3), room_of(&rules(3), &[("alice", "a"), ("bob", "b")]));
     let mut informed = |op: Op| room.apply(&rules, T, &op).informed;
     assert_eq!(informed(join(at("carol", "c", 1, 1))), 2);
     assert_eq!(informed(join(at("carol", "c", 1, 2))), 0, "no news");
@@ -89,7 +83,7 @@ fn result_counts_the_other_members_that_changes_reach() {
 
 #[test]
 fn seats_of_a_lost_node_expire_unless_claimed() {
-    let rules = claimed(2);
+    let rules = rules(2);
     // Lost node, clients that claim their seats at node `c`, changes at the deadline.
     for (lost, claims, expected) in [
         (Some("a"), &[][..], &["!alice", "+carol"][..]),
@@ -114,7 +108,7 @@ fn seats_of_a_lost_node_expire_unless_claimed() {
 
 #[test]
 fn operation_from_before_a_move_does_not_bring_the_seat_back() {
-    let rules = claimed(1);
+    let rules = rules(1);
     let keep = Duration::from_secs(9);
     let restored = |requester| {
         let seats = vec![seat(requester, SeatStatus::Member { place: 5 })];
@@ -156,7 +150,7 @@ fn operation_from_before_a_move_does_not_bring_the_seat_back() {
 
 #[test]
 fn leave_from_before_a_move_counts_at_the_next_node_alone() {
-    let rules = claimed(0);
+    let rules = rules(0);
     let mut room = room_of(&rules, &[("alice", "a")]);
     room.apply(&rules, T, &claim(at("alice", "b", 2, 1)));
     let leave = Op::Leave { requester: at("alice", "a", 1, 2) };
@@ -170,7 +164,7 @@ fn leave_from_before_a_move_counts_at_the_next_node_alone() {
 
 #[test]
 fn claim_of_a_command_that_the_room_lost_changes_nothing() {
-    let rules = claimed(1);
+    let rules = rules(1);
     let mut room = room_of(&rules, &[("alice", "a")]);
     let of_session = |accepted_at_us| Requester { session: SessionId([9; 16]), accepted_at_us, ..requester("alice") };
     let accepted_at_us = requester("alice").accepted_at_us;
@@ -189,8 +183,8 @@ fn claim_of_a_command_that_the_room_lost_changes_nothing() {
 
 #[test]
 fn rebuilt_room_restores_seats_before_it_admits() {
-    let rules = claimed(1);
-    let mut room = Room::rebuilt(&rules, T);
+    let rules = rules(1);
+    let mut room = Room::rebuilt(T);
     assert_eq!((room.stamp().incarnation, room.deadline(&rules)), (T, Some(T + SETTLE_MS)));
     assert!(!room.is_finished(T + SETTLE_MS - 1) && room.is_finished(T + SETTLE_MS));
 
@@ -213,8 +207,8 @@ fn rebuilt_room_restores_seats_before_it_admits() {
 
 #[test]
 fn rebuilt_room_gets_its_own_capacity_back() {
-    let rules = claimed(1);
-    let mut room = Room::rebuilt(&rules, T);
+    let rules = rules(1);
+    let mut room = Room::rebuilt(T);
     let restore = |capacity| {
         let seats = vec![seat(requester("alice"), SeatStatus::Member { place: 7 })];
         Op::Restore { seats, confirmed_in: (0, 0), version: T, capacity }
@@ -230,7 +224,7 @@ fn rebuilt_room_gets_its_own_capacity_back() {
 
 #[test]
 fn capacity_of_a_token_leaves_with_the_last_seat() {
-    let rules = claimed(0);
+    let rules = rules(0);
     for (by_operator, expected) in [(false, None), (true, Some(1))] {
         let mut room = Room::default();
         let join = |name, number| {
@@ -252,10 +246,10 @@ fn capacity_of_a_token_leaves_with_the_last_seat() {
 
 #[test]
 fn room_that_lost_operations_settles_as_a_new_incarnation() {
-    let rules = claimed(2);
+    let rules = rules(2);
     let mut room = room_of(&rules, &[("alice", "a")]);
     let before = room.stamp();
-    room.lost_operations(&rules, T + 1);
+    room.lost_operations(T + 1);
 
     let after = room.stamp();
     assert_eq!((after.incarnation > before.incarnation, after.version), (true, before.version));
@@ -263,13 +257,13 @@ fn room_that_lost_operations_settles_as_a_new_incarnation() {
     assert!(!is_member(&room.apply(&rules, T + SETTLE_MS, &join(at("bob", "a", 1, 1)))));
     assert_eq!(changes_of(&room.apply(&rules, T + 1 + SETTLE_MS, &touch())), ["+bob"]);
 
-    room.lost_operations(&rules, T);
+    room.lost_operations(T);
     assert!(room.stamp().incarnation > after.incarnation && room.stamp().version > after.version);
 }
 
 #[test]
 fn restore_from_a_later_version_begins_a_new_incarnation_once() {
-    let rules = claimed(2);
+    let rules = rules(2);
     let mut room = room_of(&rules, &[("alice", "a")]);
     let before = room.stamp();
     let restore = |version| {
@@ -288,10 +282,10 @@ fn restore_from_a_later_version_begins_a_new_incarnation_once() {
 
 #[test]
 fn seat_is_not_restored_after_its_session_ended_later() {
-    let rules = claimed(0);
+    let rules = rules(0);
     // Turns of the node that ended the session, and of the node that restores the seat.
     for (ended, turn, is_restored) in [(2, 1, false), (1, 2, true)] {
-        let mut room = Room::rebuilt(&rules, T);
+        let mut room = Room::rebuilt(T);
         let (requester, keep) = (at("alice", "b", ended, u64::MAX), Duration::ZERO);
         room.apply(&rules, T + 1, &Op::Drop { requester, keep });
         let restored = at("alice", "a", turn, 3);
@@ -308,7 +302,7 @@ fn seat_is_not_restored_after_its_session_ended_later() {
 
 #[test]
 fn seat_without_a_record_needs_evidence_of_a_loss() {
-    let rules = claimed(1);
+    let rules = rules(1);
     let remembered = u64::try_from(rules.remembered.as_millis()).unwrap();
     for (incarnation, is_restored) in [(0, false), (1, true)] {
         let mut room = room_of(&rules, &[("alice", "a")]);
@@ -327,11 +321,11 @@ fn seat_without_a_record_needs_evidence_of_a_loss() {
 
 #[test]
 fn lost_operations_do_not_undo_a_leave() {
-    let rules = claimed(1);
+    let rules = rules(1);
     let mut room = room_of(&rules, &[("alice", "a"), ("bob", "b")]);
     room.apply(&rules, T, &Op::Leave { requester: at("alice", "a", 1, 2) });
     room.apply(&rules, T, &join(at("alice", "a", 1, 3)));
-    room.lost_operations(&rules, T + 1);
+    room.lost_operations(T + 1);
     let restore = |turn, number| {
         let seats = vec![seat(at("alice", "a", turn, number), SeatStatus::Member { place: T })];
         Op::Restore { seats, confirmed_in: (1, 1), version: 0, capacity: None }
@@ -346,7 +340,7 @@ fn lost_operations_do_not_undo_a_leave() {
 
 #[test]
 fn client_that_expired_in_the_queue_is_remembered() {
-    let rules = claimed(1);
+    let rules = rules(1);
     let mut room = room_of(&rules, &[("alice", "a"), ("bob", "b")]);
     room.unclaim(T, Some(&node("b")));
     assert!(room.apply(&rules, T + STALE_MS, &touch()).queue_moved);
@@ -358,7 +352,7 @@ fn client_that_expired_in_the_queue_is_remembered() {
 
 #[test]
 fn time_never_runs_backwards() {
-    let rules = claimed(1);
+    let rules = rules(1);
     let mut room = room_of(&rules, &[("alice", "a")]);
     room.apply(&rules, T + 100, &join(at("bob", "a", 1, 1)));
     assert_eq!(ahead(&room.apply(&rules, T - 100, &join(at("carol", "a", 1, 1)))), 1);
@@ -368,7 +362,7 @@ fn time_never_runs_backwards() {
 
 #[test]
 fn room_is_finished_when_no_client_is_remembered() {
-    let rules = claimed(0);
+    let rules = rules(0);
     let remembered = u64::try_from(rules.remembered.as_millis()).unwrap();
     let leave = |client| Op::Leave { requester: at(client, "a", 1, 2) };
     let capacity = |capacity| Op::SetCapacity { capacity };
@@ -411,7 +405,7 @@ impl Entry {
         match self {
             Self::Op(op) => return room.apply(rules, now, op),
             Self::Unclaim(node) => room.unclaim(now, node.as_ref()),
-            Self::Lost => room.lost_operations(rules, now),
+            Self::Lost => room.lost_operations(now),
         }
         room.apply(rules, now, &touch())
     }
@@ -424,7 +418,7 @@ fn log() -> impl Strategy<Value = Vec<(u64, bool, Entry)>> {
         1 => lost_node.prop_map(Entry::Unclaim),
         1 => Just(Entry::Lost),
     ];
-    let operation = equivalence::step().prop_map(|(seconds, _, op)| (seconds, Entry::Op(op)));
+    let operation = step().prop_map(|(seconds, op)| (seconds, Entry::Op(op)));
     let step = prop_oneof![9 => operation, 1 => (0..60_u64, entry)];
     prop::collection::vec((step, any::<bool>()).prop_map(|((seconds, entry), sent)| (seconds, sent, entry)), 1..40)
 }
@@ -433,8 +427,8 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn copy_stays_equal_when_it_applies_the_same_log(claimed in any::<bool>(), log in log()) {
-        let rules = Rules { claimed, max_waiting: Some(2), stale_at_once: 2, ..rules(2) };
+    fn copy_stays_equal_when_it_applies_the_same_log(log in log()) {
+        let rules = Rules { max_waiting: Some(2), stale_at_once: 2, ..rules(2) };
         let (mut room, mut copy, mut now) = (Room::default(), Room::default(), T);
         for (seconds, is_sent, entry) in log {
             now += seconds * 1_000;
@@ -450,7 +444,7 @@ proptest! {
 
     #[test]
     fn room_changes_by_itself_only_at_its_deadline(log in log()) {
-        let rules = Rules { max_waiting: Some(2), ..claimed(2) };
+        let rules = Rules { max_waiting: Some(2), ..rules(2) };
         let (mut room, mut now) = (Room::default(), T);
         for (seconds, _, entry) in log {
             now += seconds * 1_000;

@@ -1,9 +1,9 @@
-//! Clients that left a room or expired. Only `record` uses them.
+//! Clients that left a room or expired.
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::ClientId;
 
-use super::record::LastCommand;
+use super::records::LastCommand;
 
 /// Maximum gone clients that a room remembers. The oldest is forgotten first.
 const MAX_GONE: usize = 1_000;

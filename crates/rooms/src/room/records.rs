@@ -1,4 +1,4 @@
-//! Records of the clients in a room, and their orders. Only `room` uses them.
+//! Records of the clients in a room, and their orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use signaling_wire::SessionId;
 use super::gone::{GoneClient, GoneClients};
 use crate::{Requester, Seat, SeatStatus};
 
-/// Value of [`Record::refreshed_at`] for a seat that lives as long as its session and node.
+/// Value of [`Record::refreshed_at`] for a claimed seat: it lives as long as its session and node.
 pub(super) const CLAIMED: i64 = i64::MAX;
 
 /// Bytes of the maps of a room with clients. Estimates of rooms with 1 to 2,000 clients are within
@@ -99,8 +99,8 @@ pub(super) struct Record {
     pub(super) left: u64,
     /// `true` if the session has ended at its node. A repeated claim of it is late.
     pub(super) has_ended: bool,
-    /// Time of the last refresh, in milliseconds since 1970. Shifted if less or more lifetime is
-    /// left than after a refresh. [`CLAIMED`] if the seat needs none.
+    /// Time since which the seat is unclaimed, in milliseconds since 1970. Shifted if its session
+    /// ended and it has another lifetime. [`CLAIMED`] while it is claimed.
     pub(super) refreshed_at: i64,
 }
 
@@ -119,7 +119,7 @@ impl Record {
         self.seat.requester.session == seat.requester.session && self.seat.requester.number > seat.requester.number
     }
 
-    /// Returns `true` if a node's seat is later than this record: the store has lost its admission
+    /// Returns `true` if a node's seat is later than this record: the room has lost its admission
     /// from the queue. A settling room gives no seat away, so a client that joined again still has
     /// it.
     pub(super) fn was_admitted(&self, seat: &Seat, is_settling: bool) -> bool {
@@ -249,14 +249,14 @@ impl Records {
         }
     }
 
-    /// Returns at most `max` members last refreshed until `until` (ms since 1970), oldest first.
+    /// Returns at most `max` members unclaimed since `until` (ms since 1970) or before, oldest first.
     pub(super) fn silent_members(&self, until: i64, max: usize) -> Vec<Record> {
         let silent = self.members_by_refresh.iter().take_while(|(at, _)| *at <= until).take(max);
         silent.filter_map(|(_, client)| self.get(client).cloned()).collect()
     }
 
-    /// Returns at most `max` waiting clients last refreshed until `now` less `stale`, and gone
-    /// clients that are to be forgotten, oldest first (ms).
+    /// Returns at most `max` waiting clients unclaimed for `stale`, and gone clients that are to be
+    /// forgotten, oldest first (ms).
     pub(super) fn silent_others(&self, now: i64, stale: i64, max: usize) -> Vec<ClientId> {
         let waiting = self.waiting_by_refresh.iter().take_while(|(at, _)| *at <= now - stale).take(max);
         let gone = self.gone.until(now).map(|gone| (gone.until - stale, &gone.client));
@@ -314,8 +314,8 @@ impl Records {
         self.present().filter(is_claimed).cloned().collect()
     }
 
-    /// Returns when the first client expires or is forgotten, `stale` after its refresh (ms since
-    /// 1970). `None`: none does.
+    /// Returns when the first client expires, `stale` after it was unclaimed, or is forgotten (ms
+    /// since 1970). `None`: none does.
     pub(super) fn first_end(&self, stale: i64) -> Option<i64> {
         let firsts = [self.members_by_refresh.first(), self.waiting_by_refresh.first()];
         let refreshed = firsts.into_iter().flatten().map(|(at, _)| *at).filter(|at| *at != CLAIMED);

@@ -1,7 +1,6 @@
 //! Nodes that own rooms, with lanes in memory instead of a network.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::node::{NodeCore, RoomSettings, Settings};
@@ -10,13 +9,15 @@ use signaling_protocol::{NodeId, RoomName};
 use signaling_rooms::{OpResult, Request, Rules};
 use signaling_wire::{BatchNumber, Incarnation, forward, lane, resume};
 
+use crate::test_room::START_MS;
+
 /// Nodes in one view. They do not sweep, so a room changes by operations alone.
 pub(crate) struct Mesh {
     nodes: Vec<Node>,
     rules: Rules,
-    clock: Arc<AtomicU64>,
-    /// One moment, also in milliseconds since 1970.
-    start: (Instant, u64),
+    /// The present time, in milliseconds since 1970.
+    pub(crate) now_ms: u64,
+    start: Instant,
     /// Number of processes so far.
     processes: u8,
     requests: usize,
@@ -29,11 +30,10 @@ struct Node {
 }
 
 impl Mesh {
-    /// Starts nodes whose rooms have `rules`, with claimed seats.
-    pub(crate) fn new(nodes: usize, rules: Rules, clock: Arc<AtomicU64>) -> Self {
-        let start = (Instant::now(), clock.load(Ordering::Relaxed));
-        let rules = Rules { claimed: true, ..rules };
-        let mut mesh = Self { nodes: Vec::new(), rules, clock, start, processes: 0, requests: 0, draining: None };
+    /// Starts nodes whose rooms have `rules`.
+    pub(crate) fn new(nodes: usize, rules: Rules) -> Self {
+        let (now_ms, start) = (START_MS, Instant::now());
+        let mut mesh = Self { nodes: Vec::new(), rules, now_ms, start, processes: 0, requests: 0, draining: None };
         for index in 0..nodes {
             let node = mesh.start_node(index);
             mesh.nodes.push(node);
@@ -73,8 +73,8 @@ impl Mesh {
     fn start_node(&mut self, index: usize) -> Node {
         self.processes += 1;
         let incarnation = Incarnation([self.processes; 8]);
-        let epoch = (self.start.0, UNIX_EPOCH + Duration::from_millis(self.start.1));
-        let rooms = RoomSettings { mesh: Some(self.rules), records_commits: true, ..RoomSettings::default() };
+        let epoch = (self.start, UNIX_EPOCH + Duration::from_millis(START_MS));
+        let rooms = RoomSettings { rules: self.rules, records_commits: true, ..RoomSettings::default() };
         let settings = Settings::new(id_of(index), incarnation, resume::Key::new([1; 32]), epoch);
         Node { incarnation, core: NodeCore::new(Settings { rooms, ..settings }) }
     }
@@ -92,7 +92,7 @@ impl Mesh {
     }
 
     fn now(&self) -> Instant {
-        self.start.0 + Duration::from_millis(self.clock.load(Ordering::Relaxed) - self.start.1)
+        self.start + Duration::from_millis(self.now_ms - START_MS)
     }
 
     /// Carries batches until there are no more.

@@ -1,2 +1,0 @@
--- ARGV: client.
-local named, list_after = { { ARGV[11] } }, nil
