@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, Result, ensure};
 use signaling_core::edge::{ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings as EdgeSettings};
 use signaling_core::node::{InboundExchange, NodeCore, PeerKey, Settings, TrunkKey};
-use signaling_core::{Member, View};
+use signaling_core::{NodeEntry, View};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::lane::HEAD_BYTES;
@@ -92,7 +92,7 @@ fn address(node: usize) -> String {
 /// Returns a view of nodes with these ids, at 127.0.0.1 with ports from 1.
 fn view(ids: &[String]) -> Result<Arc<View>> {
     let member = |(node, id): (usize, &String)| {
-        anyhow::Ok(Member { id: NodeId::new(id)?, address: address(node).parse()?, draining: false })
+        anyhow::Ok(NodeEntry { id: NodeId::new(id)?, address: address(node).parse()?, draining: false })
     };
     Ok(Arc::new(View::new(ids.iter().enumerate().map(member).collect::<Result<Vec<_>>>()?)?))
 }

@@ -8,14 +8,14 @@ use signaling_wire::{Incarnation, SessionId, resume};
 
 use crate::edge::{ClientKey, ConnectRequest, EdgeCore, LinkKey, Newcomer};
 use crate::node::{NodeCore, Settings};
-use crate::{Member, View};
+use crate::{NodeEntry, View};
 
 /// Returns a view of these nodes. A node with the prefix `-` drains.
 pub(crate) fn view(nodes: &[&str]) -> Arc<View> {
     let member = |marked: &&str| {
         let id = marked.trim_start_matches('-');
         let address = format!("{id}:1").parse().unwrap();
-        Member { id: NodeId::new(id).unwrap(), address, draining: marked.starts_with('-') }
+        NodeEntry { id: NodeId::new(id).unwrap(), address, draining: marked.starts_with('-') }
     };
     Arc::new(View::new(nodes.iter().map(member)).unwrap())
 }

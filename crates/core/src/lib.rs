@@ -33,4 +33,4 @@ pub mod ws;
 pub use address::{Address, AddressError};
 pub use failure_detector::FailureDetector;
 pub use lateness::TooLate;
-pub use view::{Diff, Member, View, ViewError};
+pub use view::{Diff, NodeEntry, View, ViewError};

@@ -9,7 +9,7 @@ use crate::Address;
 
 /// A node of the mesh.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Member {
+pub struct NodeEntry {
     /// The node's stable name.
     pub id: NodeId,
     /// Address of its internal listener.
@@ -24,7 +24,7 @@ pub struct Member {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// Sorted bytewise by id, without duplicates.
-    members: Box<[Member]>,
+    members: Box<[NodeEntry]>,
     hash: u64,
 }
 
@@ -37,11 +37,11 @@ pub struct ViewError(NodeId);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
     /// Members that only the newer view has.
-    pub joined: Vec<Member>,
+    pub joined: Vec<NodeEntry>,
     /// Members that only the older view has.
-    pub left: Vec<Member>,
+    pub left: Vec<NodeEntry>,
     /// Members with another address or draining state, as in the newer view.
-    pub changed: Vec<Member>,
+    pub changed: Vec<NodeEntry>,
 }
 
 impl View {
@@ -49,8 +49,8 @@ impl View {
     ///
     /// # Errors
     /// If two members have one id.
-    pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, ViewError> {
-        let mut members: Box<[Member]> = members.into_iter().collect();
+    pub fn new(members: impl IntoIterator<Item = NodeEntry>) -> Result<Self, ViewError> {
+        let mut members: Box<[NodeEntry]> = members.into_iter().collect();
         members.sort_unstable();
         match members.windows(2).find(|pair| pair[0].id == pair[1].id) {
             Some(pair) => Err(ViewError(pair[0].id.clone())),
@@ -64,12 +64,12 @@ impl View {
     }
 
     /// Returns all members, sorted bytewise by id.
-    pub fn members(&self) -> &[Member] {
+    pub fn members(&self) -> &[NodeEntry] {
         &self.members
     }
 
     /// Returns the member with this id. `None`: the view does not have it.
-    pub fn get(&self, id: &str) -> Option<&Member> {
+    pub fn get(&self, id: &str) -> Option<&NodeEntry> {
         let at = self.members.binary_search_by(|member| member.id.as_str().cmp(id)).ok()?;
         self.members.get(at)
     }
@@ -115,7 +115,7 @@ impl Diff {
 
 /// Hashes ids and addresses with their lengths, and draining states, by XXH3. Servers of different
 /// releases compare the hashes, so the encoding is fixed.
-fn content_hash(members: &[Member]) -> u64 {
+fn content_hash(members: &[NodeEntry]) -> u64 {
     let mut canonical = Vec::with_capacity(members.len() * 64);
     for member in members {
         for text in [member.id.as_str(), member.address.as_str()] {
@@ -184,11 +184,11 @@ mod tests {
 
     const GOLDEN: u64 = 0x8b05_1ef0_079f_476c;
 
-    fn member(id: &str, port: u16, draining: bool) -> Member {
-        Member { id: NodeId::new(id).unwrap(), address: format!("127.0.0.1:{port}").parse().unwrap(), draining }
+    fn member(id: &str, port: u16, draining: bool) -> NodeEntry {
+        NodeEntry { id: NodeId::new(id).unwrap(), address: format!("127.0.0.1:{port}").parse().unwrap(), draining }
     }
 
-    fn members() -> impl Strategy<Value = Vec<Member>> {
+    fn members() -> impl Strategy<Value = Vec<NodeEntry>> {
         prop::collection::btree_map("[a-e]{1,2}", (1..4_u16, any::<bool>()), 0..8)
             .prop_map(|entries| entries.into_iter().map(|(id, (port, draining))| member(&id, port, draining)).collect())
     }

@@ -1,7 +1,7 @@
 /** Describes states and errors to the user. */
 
 const ERRORS = {
-  room_store_unavailable: 'Rooms are unavailable at the moment. Try again soon.',
+  room_unavailable: 'Rooms are unavailable at the moment. Try again soon.',
   bad_name: 'The name of a room has 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ -',
   bad_message: 'The server rejected the request.',
   too_large: 'That is too long.',

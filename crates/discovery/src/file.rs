@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::following::{News, NewsSender};
 use crate::{ReadError, read_bounded};
-use signaling_core::{Member, View};
+use signaling_core::{NodeEntry, View};
 
 /// Maximum length of the file in bytes, enough for some 10,000 nodes.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -25,7 +25,7 @@ fn parse(content: &[u8]) -> Result<View, ReadError> {
     if content.trim_ascii().is_empty() {
         return Err(ReadError::Malformed("it is empty; write [] for an empty mesh".into()));
     }
-    let members: Vec<Member> =
+    let members: Vec<NodeEntry> =
         serde_json::from_slice(content).map_err(|error| ReadError::Malformed(error.to_string()))?;
     View::new(members).map_err(|error| ReadError::Malformed(error.to_string()))
 }

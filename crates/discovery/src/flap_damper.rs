@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::NodeId;
 
 use crate::observation::{Observation, ServerStatus};
-use signaling_core::{FailureDetector, Member, View};
+use signaling_core::{FailureDetector, NodeEntry, View};
 
 /// Default time that an unready or unlisted node stays in the view.
 pub(crate) const HOLD: Duration = Duration::from_secs(4);
@@ -26,7 +26,7 @@ pub(crate) struct FlapDamper {
 }
 
 struct Known {
-    member: Member,
+    member: NodeEntry,
     /// Since it neither serves nor drains; `None` while it does.
     missing: Option<Missing>,
     /// A suspect is removed from the view.
@@ -41,7 +41,7 @@ struct Missing {
 }
 
 impl Known {
-    fn new(member: Member, now: Instant) -> Self {
+    fn new(member: NodeEntry, now: Instant) -> Self {
         let mut detector = FailureDetector::new(now);
         detector.answered(now);
         Self { member, missing: None, detector }
@@ -105,7 +105,7 @@ impl FlapDamper {
         let Some(known) = self.known.get_mut(id).filter(|known| known.member.address == *address) else {
             if *status != ServerStatus::Unready {
                 let draining = *status != ServerStatus::Serving;
-                let member = Member { id: id.clone(), address: address.clone(), draining };
+                let member = NodeEntry { id: id.clone(), address: address.clone(), draining };
                 self.known.insert(id.clone(), Known::new(member, now));
             }
             return;

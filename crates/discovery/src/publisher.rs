@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use crate::metrics::{DiscoveryMetrics, METRICS};
 use crate::{ReadError, Subject};
-use signaling_core::{Member, View};
+use signaling_core::{NodeEntry, View};
 
 /// Maximum node names in a log field.
 const MAX_NAMES: usize = 5;
@@ -130,7 +130,7 @@ impl Publisher {
 }
 
 /// Formats node names for the log: the first few, and the number of the others.
-fn names(members: &[Member]) -> String {
+fn names(members: &[NodeEntry]) -> String {
     let mut names: Vec<_> = members
         .iter()
         .take(MAX_NAMES)

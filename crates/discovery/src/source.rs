@@ -10,7 +10,7 @@ use signaling_protocol::NodeId;
 use crate::dns::DnsQuery;
 use crate::kubernetes::ServicePort;
 use crate::{ReadError, file};
-use signaling_core::{AddressError, Member, View};
+use signaling_core::{AddressError, NodeEntry, View};
 
 /// A source of views. As text:
 ///
@@ -78,7 +78,7 @@ impl FromStr for Source {
         match text.split_once(':') {
             Some(("static", "")) => Err("static: has no node; write static:ID=HOST:PORT,...".into()),
             Some(("static", list)) => {
-                let members: Vec<Member> = list.split(',').map(parse_entry).collect::<Result<_, _>>()?;
+                let members: Vec<NodeEntry> = list.split(',').map(parse_entry).collect::<Result<_, _>>()?;
                 View::new(members).map(Self::Static).map_err(|error| SourceError(error.to_string()))
             }
             Some(("file", "")) => Err("file: has no path; write file:PATH".into()),
@@ -91,11 +91,11 @@ impl FromStr for Source {
     }
 }
 
-fn parse_entry(entry: &str) -> Result<Member, SourceError> {
+fn parse_entry(entry: &str) -> Result<NodeEntry, SourceError> {
     let wrong = |what: fmt::Arguments<'_>| SourceError(format!("entry {entry:?}{what}"));
     let (id, address) =
         entry.split_once('=').ok_or_else(|| wrong(format_args!(" has no node id; write ID=HOST:PORT")))?;
-    Ok(Member {
+    Ok(NodeEntry {
         id: NodeId::new(id).map_err(|reason| wrong(format_args!(": the node id {reason}")))?,
         address: address.parse().map_err(|reason: AddressError| wrong(format_args!(": the address {reason}")))?,
         draining: false,

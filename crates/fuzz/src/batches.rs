@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings};
-use signaling_core::{Member, View};
+use signaling_core::{NodeEntry, View};
 use signaling_protocol::NodeId;
 use signaling_wire::forward::{self, Item};
 use signaling_wire::lane::{Frame, FrameReader, Opening};
@@ -31,7 +31,7 @@ pub fn batches(data: &[u8]) {
     let mut node = NodeCore::new(settings(id, now, RoomSettings::default()));
     let member = |id| {
         let address = format!("{id}:1").parse().ok()?;
-        Some(Member { id: NodeId::new(id).ok()?, address, draining: false })
+        Some(NodeEntry { id: NodeId::new(id).ok()?, address, draining: false })
     };
     let Ok(view) = View::new(["node-0", "node-1"].into_iter().filter_map(member)) else { return };
     node.set_view(now, Arc::new(view));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use signaling_core::edge::Rate;
 use signaling_core::node::{NodeCore, RoomSettings, TrunkKey};
-use signaling_core::{Member, View};
+use signaling_core::{NodeEntry, View};
 use signaling_protocol::NodeId;
 use signaling_rooms::{Room, Rules};
 use signaling_wire::trunk::{Attach, Slot, ToEdge, ToNode};
@@ -71,7 +71,7 @@ impl Stage {
         let (max_seats_per_client, defaults) = (PER_CLIENT, RoomSettings::default());
         let rooms = RoomSettings { rules, max_seats_per_client, broadcast_rate, new_rooms, ..defaults };
         let mut node = NodeCore::new(settings(id.clone(), now, rooms));
-        let member = Member { id, address: "127.0.0.1:1".parse().ok()?, draining: false };
+        let member = NodeEntry { id, address: "127.0.0.1:1".parse().ok()?, draining: false };
         node.set_view(now, Arc::new(View::new([member]).ok()?));
         let trunk = node.trunk_up(now);
         let (seqs, pending) = ([0; CLIENTS.len()], BTreeMap::new());

@@ -39,7 +39,7 @@ codes! {
     NotInRoom = "not_in_room";
     /// Rooms cannot be read or changed now, or the owner may lack members of this room. A failed
     /// `leave` may still be carried out. Also for a signal that needs a common room.
-    RoomStoreUnavailable = "room_store_unavailable";
+    RoomUnavailable = "room_unavailable";
     /// The token or the operator does not allow the request, a name is reserved, a new token was
     /// refused, or tokens are not in use.
     Forbidden = "forbidden";

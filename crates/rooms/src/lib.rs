@@ -1,24 +1,24 @@
 //! Rooms with an exact capacity and a waiting queue.
 //!
-//! Each [`Op`] is applied by the node that owns the room, and by the backup. The changes in its
+//! Each [`Operation`] is applied by the node that owns the room, and by the backup. The changes in its
 //! [`OpResult`] are announced to the members. The crate has no I/O, no clock and no client sockets.
 //!
 //! | content | item |
 //! |---|---|
-//! | operations on a room and their results | [`Op`], [`OpResult`] |
+//! | operations on a room and their results | [`Operation`], [`OpResult`] |
 //! | one room, and its rules | [`Room`], [`Rules`] |
 //! | options of a room, by its name | [`RoomOptions`] |
 //! | changes of a room, in order and without gaps | [`ChangeSequencer`] |
 //!
 //! A client in a room is a member, waiting, or gone. A gone client is remembered for a while, so
 //! that a retransmitted command is recognized. A seat lives until its session or its node ends. It
-//! then expires after [`Rules::stale`], unless its session claims it again; [`Op::Drop`] sets its
+//! then expires after [`Rules::stale`], unless its session claims it again; [`Operation::Drop`] sets its
 //! own time. The first waiting client gets a free seat in the same step, unless seats may be lost
 //! or the room is sealed.
 //!
 //! ```
 //! use signaling_protocol::{ClientId, NodeId};
-//! use signaling_rooms::{Op, Requester, Room, Rules, SeatStatus};
+//! use signaling_rooms::{Operation, Requester, Room, Rules, SeatStatus};
 //! use signaling_wire::SessionId;
 //!
 //! let rules = Rules { capacity: Some(1), ..Rules::default() };
@@ -26,8 +26,8 @@
 //! let mut join = |name: &str, session| {
 //!     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("node-0").unwrap());
 //!     let session = SessionId([session; 16]);
-//!     let requester = Requester { client, session, accepted_at_us: 1, turn: 1, number: 1, node };
-//!     let op = Op::Join { requester, data: None, capacity: None };
+//!     let requester = Requester { client, session, accepted_at_us: 1, attachment: 1, number: 1, node };
+//!     let op = Operation::Join { requester, data: None, capacity: None };
 //!     room.apply(&rules, 1_700_000_000_000, &op)
 //! };
 //! assert!(matches!(join("alice", 1).statuses[..], [SeatStatus::Member { .. }]));
@@ -41,7 +41,7 @@ mod room;
 mod rules;
 
 pub use self::change_sequencer::{Announcement, ChangeSequencer};
-pub use self::op::{Change, Member, Op, OpResult, Request, Requester, Seat, SeatStatus, Stamp, Unavailable};
+pub use self::op::{Change, Member, OpResult, Operation, Request, Requester, Seat, SeatStatus, Stamp, Unavailable};
 pub use self::options::{RoomEvents, RoomOptions};
 pub use self::room::Room;
 pub use self::rules::Rules;

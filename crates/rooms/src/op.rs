@@ -16,8 +16,8 @@ pub struct Requester {
     pub session: SessionId,
     /// Time when the session's socket was accepted, in microseconds since 1970.
     pub accepted_at_us: u64,
-    /// Rises with each attachment to a node and each [`Op::Drop`] of the node.
-    pub turn: u64,
+    /// Rises with each attachment to a node and each [`Operation::Drop`] of the node.
+    pub attachment: u64,
     /// Number of the command in its session, rising, at most 2^53 - 1. A repetition keeps it.
     pub number: u64,
     /// The node that serves the session.
@@ -25,13 +25,13 @@ pub struct Requester {
 }
 
 /// A client's seat in a room. The owner keeps it, the node of the client keeps a copy, and
-/// [`Op::Refresh`] and [`Op::Restore`] compare the two. Between nodes it travels as
+/// [`Operation::Claim`] and [`Operation::Restore`] compare the two. Between nodes it travels as
 /// [`SeatState`](signaling_wire::seats::SeatState).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seat {
     /// The session that has the seat, with the number of its last command about the room.
     pub requester: Requester,
-    /// Member or waiting. [`Op::Refresh`] ignores it; [`Op::Restore`] only renews another status.
+    /// Member or waiting. [`Operation::Claim`] ignores it; [`Operation::Restore`] only renews another status.
     pub status: SeatStatus,
     /// JSON that the other members see. `None`: the client gave none.
     pub data: Option<Box<str>>,
@@ -40,7 +40,8 @@ pub struct Seat {
 impl Requester {
     /// Returns `true` if `other` is the same session with a later socket or attachment.
     pub fn is_before(&self, other: &Self) -> bool {
-        self.session == other.session && (self.accepted_at_us, self.turn) < (other.accepted_at_us, other.turn)
+        self.session == other.session
+            && (self.accepted_at_us, self.attachment) < (other.accepted_at_us, other.attachment)
     }
 }
 
@@ -87,7 +88,7 @@ impl SeatStatus {
 /// An operation on one room. Each also expires unclaimed seats and admits waiting clients. A command
 /// of an earlier session of the client has no effect, and a repeated one no second effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Op {
+pub enum Operation {
     /// Admits a client to the room, else to the waiting queue, or to neither if the queue is full.
     /// A present client keeps its place; the other members receive its new data.
     Join {
@@ -119,7 +120,7 @@ pub enum Op {
         keep: Duration,
     },
     /// Claims present seats, and moves each to its requester's session and node.
-    Refresh {
+    Claim {
         /// Seats at one node. Empty: the operation only expires and admits clients.
         seats: Vec<Seat>,
     },
@@ -173,7 +174,7 @@ pub struct Request {
     /// The room.
     pub room: RoomName,
     /// The operation.
-    pub op: Op,
+    pub op: Operation,
 }
 
 /// A change of the members that is announced to them. Each one raises the room's version by one.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::http::Method;
 use signaling_admin::Missing;
 use signaling_admin::servers::{Balancer, Node, Nodes, Role, Server, ViewName, balancers};
-use signaling_core::{Member, View};
+use signaling_core::{NodeEntry, View};
 use signaling_discovery::Discovery;
 use signaling_protocol::NodeId;
 use tokio::time::timeout_at;
@@ -98,7 +98,7 @@ pub async fn ask_all(
         balancer.server = report(&balancer.balancer);
     }
 
-    let node = |member: &Member| {
+    let node = |member: &NodeEntry| {
         let (node, server) = (member.id.as_str().to_owned(), report(member.id.as_str()));
         let reports_drain = server.as_ref().is_some_and(|server| server.obstacle.as_deref() == Some(Health::DRAINING));
         let (suspect, draining) = (own.suspects.contains(&node), member.draining || reports_drain);

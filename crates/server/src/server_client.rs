@@ -8,7 +8,7 @@ use ::http::{HeaderMap, Method, StatusCode};
 use futures_util::{StreamExt as _, stream};
 use serde::de::DeserializeOwned;
 use signaling_admin::Missing;
-use signaling_core::Member;
+use signaling_core::NodeEntry;
 use signaling_protocol::NodeId;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -79,7 +79,7 @@ impl ServerClient {
     /// # Errors
     /// Returns the reason, without the address and path: no connection, a broken one, no answer in
     /// time, or an answer above the limit.
-    pub async fn request(&self, server: &Member, method: Method, path: &str) -> Result<Answer, String> {
+    pub async fn request(&self, server: &NodeEntry, method: Method, path: &str) -> Result<Answer, String> {
         let exchange = async {
             let send = async |headers: &HeaderMap| {
                 let request = self.http.request(method.clone(), format!("http://{}{path}", server.address));
@@ -108,7 +108,7 @@ impl ServerClient {
     /// Requests JSON of one server. Fails also for a status except 200, or JSON of another shape.
     pub(crate) async fn request_json<T: DeserializeOwned>(
         &self,
-        server: &Member,
+        server: &NodeEntry,
         method: Method,
         path: &str,
     ) -> Result<T, String> {
@@ -129,7 +129,7 @@ impl ServerClient {
     pub async fn request_all<T: DeserializeOwned>(
         &self,
         deadline: Instant,
-        servers: Vec<Member>,
+        servers: Vec<NodeEntry>,
         method: Method,
         path: &str,
     ) -> Answers<T> {

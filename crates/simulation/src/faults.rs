@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use signaling_core::{Member, View};
+use signaling_core::{NodeEntry, View};
 
 use crate::agenda::{MS, Micros, SECOND, micros};
 use crate::edges::node_id;
@@ -372,7 +372,7 @@ impl World {
             return;
         }
         let member = |(node, draining): (&usize, &bool)| {
-            Some(Member { id: node_id(*node), address: format!("n{node}:1").parse().ok()?, draining: *draining })
+            Some(NodeEntry { id: node_id(*node), address: format!("n{node}:1").parse().ok()?, draining: *draining })
         };
         let Ok(view) = View::new(self.truth.iter().filter_map(member)) else { return };
         let now = self.agenda.now();
@@ -423,6 +423,6 @@ impl World {
 }
 
 fn names(view: &View) -> String {
-    let name = |member: &Member| format!("{}{}", member.id, if member.draining { " (draining)" } else { "" });
+    let name = |member: &NodeEntry| format!("{}{}", member.id, if member.draining { " (draining)" } else { "" });
     view.members().iter().map(name).collect::<Vec<_>>().join(", ")
 }

@@ -142,9 +142,9 @@ pub enum Item<'a> {
         session: SessionId,
         /// Time at which its last socket was accepted, in microseconds since 1970.
         accepted_at_us: u64,
-        /// Its turn at the sender of this batch: of seats with one `accepted_at_us` the higher turn
-        /// counts. It rises with each attachment to a node.
-        turn: u64,
+        /// Number of its attachment at the sender of this batch: of seats with one `accepted_at_us`
+        /// the higher one counts. It rises with each attachment to a node.
+        attachment: u64,
         /// One seat for each of its rooms.
         seats: Vec<SeatState<'a>>,
     },
@@ -171,7 +171,7 @@ pub enum Item<'a> {
         room: &'a str,
         /// The highest epoch of the room that the requesting node has seen. 0: none.
         epoch: u64,
-        /// The operation, a `signaling_rooms::Op` as [`codec::to_bytes`] writes it.
+        /// The operation, a `signaling_rooms::Operation` as [`codec::to_bytes`] writes it.
         op: &'a [u8],
     },
     /// The result of an operation on a room.
@@ -282,7 +282,7 @@ pub struct Attachment {
     /// The client's session.
     pub session: SessionId,
     /// Number of the session's attachments with this socket, this one included.
-    pub turn: u32,
+    pub number: u32,
 }
 
 impl Attachment {
@@ -352,7 +352,7 @@ mod tests {
         };
         let lingering = Item::Lingering {
             client_id: "bob",
-            attachment: Attachment { accepted_at_us: 1, session, turn: 1 },
+            attachment: Attachment { accepted_at_us: 1, session, number: 1 },
             seq: Seq(1),
             credential: None,
             delivered: Vec::new(),

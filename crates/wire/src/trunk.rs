@@ -74,7 +74,7 @@ pub struct Attach<'a> {
     /// client the later one stays. An edge adds 1 for each earlier attach without an answer.
     pub accepted_at_us: u64,
     /// Number of the session's attachments with this socket, this one included.
-    pub turn: u32,
+    pub attachment: u32,
     /// `true` for a reliable client, which takes part in custody.
     pub reliable: bool,
     /// `true` if its client has answered the Ping that `Prove` caused.
@@ -103,7 +103,7 @@ pub struct Attach<'a> {
 impl<'a> Attach<'a> {
     /// Creates the attach of a newcomer without a token, which is not reliable.
     pub fn newcomer(slot: Slot, session: SessionId, client_id: &'a str, accepted_at_us: u64) -> Self {
-        Self { slot, session, client_id, accepted_at_us, turn: 1, ..Self::default() }
+        Self { slot, session, client_id, accepted_at_us, attachment: 1, ..Self::default() }
     }
 }
 

@@ -133,7 +133,7 @@ impl EdgeCore {
             return;
         }
         let Some(slot) = link.assign(client) else { return };
-        session.turn += 1;
+        session.attachments += 1;
         let none = ConnectRequest::default();
         let dialect = session.dialect.as_ref().map(|dialect| &dialect.client);
         let attach = Attach {
@@ -141,7 +141,7 @@ impl EdgeCore {
             session: session.id,
             client_id: session.client_id.as_str(),
             accepted_at_us: session.accepted_at_us,
-            turn: session.turn,
+            attachment: session.attachments,
             reliable: session.is_reliable(),
             live: session.proof.as_ref().is_some_and(|proof| proof.is_given),
             ends_with_socket: dialect.is_some_and(|client| client.lifetime == Lifetime::EndsWithSocket),

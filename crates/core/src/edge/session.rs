@@ -98,7 +98,7 @@ pub struct Session {
     /// before an admission adds 1.
     pub accepted_at_us: u64,
     /// Number of its attachments so far.
-    pub(super) turn: u32,
+    pub(super) attachments: u32,
     /// Messages sent to a reliable client. `None`: a plain client.
     pub(super) received: Option<Box<ReceivedTracker>>,
     /// Upgrade request, until a node admits the client. Later attaches need only `state`.
@@ -157,7 +157,7 @@ impl Session {
             client_id: newcomer.client_id,
             id: newcomer.session,
             accepted_at_us: newcomer.accepted_at_us,
-            turn: 0,
+            attachments: 0,
             received: newcomer.reliable.then(Box::default),
             request: Some(Box::new(newcomer.request)),
             state: None,

@@ -166,9 +166,9 @@ impl NodeCore {
                     self.store_lingering(now, &client, lingering);
                 }
             }
-            Item::Seats { client_id, session, accepted_at_us, turn, seats } => {
+            Item::Seats { client_id, session, accepted_at_us, attachment, seats } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.merge_seats(now, &client, *session, (*accepted_at_us, *turn), seats);
+                    self.merge_seats(now, &client, *session, (*accepted_at_us, *attachment), seats);
                 }
             }
             Item::RoomRequest { id, room, epoch, op } => self.room_requested_by(now, sender, *id, (room, *epoch), op),

@@ -21,7 +21,7 @@ use super::inbound_lane::InboundLane;
 use super::lane::{Lane, MAX_WAITING, QueuedEnvelope, QueuedOutcome};
 use super::{NodeCore, PeerKey, Rules, Settings};
 use crate::edge::FlushUrgency;
-use crate::{FailureDetector, Member, View};
+use crate::{FailureDetector, NodeEntry, View};
 
 /// A peer node.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl Peers {
 
     /// Ranks the members. A draining member owns nothing, unless all members drain.
     fn rank(&mut self) {
-        let drains = |member: &Member| member.draining || (self.is_draining && member.id == self.id);
+        let drains = |member: &NodeEntry| member.draining || (self.is_draining && member.id == self.id);
         let settled = self.view.members().iter().any(|member| !drains(member));
         let candidates = self.view.members().iter().filter(|member| !settled || !drains(member));
         self.ranking = Ranking::new(self.hash_seed, candidates.map(|member| member.id.as_str()));

@@ -62,7 +62,7 @@ pub(super) struct Session {
     /// Time at which the edge accepted the socket, in microseconds since 1970.
     pub(super) accepted_at_us: u64,
     /// Number of its attachments with this socket.
-    pub(super) turn: u32,
+    pub(super) attachment: u32,
     /// Trunk of its edge, and its slot there.
     pub(super) trunk: TrunkKey,
     pub(super) slot: Slot,
@@ -129,7 +129,7 @@ impl Session {
             client_id,
             id: attach.session,
             accepted_at_us: attach.accepted_at_us,
-            turn: attach.turn,
+            attachment: attach.attachment,
             trunk,
             slot: attach.slot,
             seq: attach.seq,
@@ -163,7 +163,7 @@ impl Session {
 
     /// Returns the session's attachment to this node.
     pub(super) fn attachment(&self) -> Attachment {
-        Attachment { accepted_at_us: self.accepted_at_us, session: self.id, turn: self.turn }
+        Attachment { accepted_at_us: self.accepted_at_us, session: self.id, number: self.attachment }
     }
 
     /// Returns the session as the continuation of an earlier one. The new socket continues above

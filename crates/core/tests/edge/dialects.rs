@@ -133,7 +133,7 @@ fn refused_room_request_is_repeated_by_the_sweep() {
     let (mut edge, client) = open(Dialect::YWebrtc, |_| {});
     edge.say(client, r#"{"type":"subscribe","topics":["t"]}"#);
     assert_eq!(edge.said(edge.link), ["up 0 1"]);
-    let refused = r#"{"type":"error","code":"room_store_unavailable","message":"","id":1,"retry_after_ms":1000}"#;
+    let refused = r#"{"type":"error","code":"room_unavailable","message":"","id":1,"retry_after_ms":1000}"#;
     edge.hear(edge.link, &[done(0, 1, 1, refused)]);
     edge.pass(Duration::from_millis(500));
     assert!(edge.said(edge.link).is_empty());

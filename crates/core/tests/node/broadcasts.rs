@@ -3,7 +3,7 @@
 use signaling_core::edge::Rate;
 use signaling_core::node::RoomSettings;
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::{Op, Requester};
+use signaling_rooms::{Operation, Requester};
 use signaling_wire::SessionId;
 use signaling_wire::trunk::DetachReason;
 
@@ -203,9 +203,9 @@ fn large_room_with(settings: RoomSettings) -> Stage {
 fn joins_elsewhere(stage: &mut Stage, name: &str, session: u8) {
     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("gone").unwrap());
     let requester =
-        Requester { client, session: SessionId([session; 16]), accepted_at_us: 1_000, turn: 1, number: 1, node };
+        Requester { client, session: SessionId([session; 16]), accepted_at_us: 1_000, attachment: 1, number: 1, node };
     let data = Some(format!("\"{}\"", "x".repeat(4_000)).into());
-    stage.apply("r", Op::Join { requester, data, capacity: None });
+    stage.apply("r", Operation::Join { requester, data, capacity: None });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Rights from a client's token.
 
 use signaling_core::node::RoomSettings;
-use signaling_rooms::Op;
+use signaling_rooms::Operation;
 use signaling_wire::grant::{Grant, RoomPattern, SignalScope};
 use signaling_wire::trunk::DetachReason;
 
@@ -38,7 +38,7 @@ fn stage() -> Stage {
 }
 
 fn finds(stage: &Stage) -> usize {
-    stage.count(|op| matches!(op, Op::Find { .. }))
+    stage.count(|op| matches!(op, Operation::Find { .. }))
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn join_sets_the_capacity_of_its_token() {
         stage.join(name, "pair-1");
     }
     assert_eq!(stage.members("pair-1"), ["a", "b"]);
-    let capacities = |stage: &Stage| stage.count(|op| matches!(op, Op::Join { capacity: Some(_), .. }));
+    let capacities = |stage: &Stage| stage.count(|op| matches!(op, Operation::Join { capacity: Some(_), .. }));
     let before = capacities(&stage);
     stage.join("a", "pair-1");
     assert_eq!(capacities(&stage), before, "a repeated join sets no capacity");
@@ -173,7 +173,7 @@ fn confined_signals_flow_to_known_members_in_an_outage() {
     stage.advance(5 * SECOND);
     assert!(stage.received("b").contains(&got(2)));
     let of_a = stage.received("a");
-    let is_refused = |text: &String| text.contains("room_store_unavailable") && text.contains(r#""id":3,"to":"c""#);
+    let is_refused = |text: &String| text.contains("room_unavailable") && text.contains(r#""id":3,"to":"c""#);
     assert!(of_a.iter().any(is_refused), "{of_a:?}");
 }
 

@@ -71,7 +71,7 @@ fn join_waits_while_its_owner_is_cut_off_from_the_backup() {
     assert!(stage.awaits_join_or_leave(third));
     stage.advance(4 * SECOND);
     let received = stage.received("b");
-    assert!(joined(&received) || received[0].contains("room_store_unavailable"), "{received:?}");
+    assert!(joined(&received) || received[0].contains("room_unavailable"), "{received:?}");
     stage.received("b");
     assert!(joined(&stage.join("b", "r")), "the third node is the backup now");
     assert!(!stage.awaits_join_or_leave(third));
@@ -85,7 +85,7 @@ fn owner_of_a_room_is_not_replaced_while_it_is_suspect() {
     for _ in 0..2 {
         assert_eq!(stage.join("a", "r"), [""; 0]);
         stage.advance(4 * SECOND);
-        assert!(stage.received("a")[0].contains("room_store_unavailable"));
+        assert!(stage.received("a")[0].contains("room_unavailable"));
     }
     stage.isolated = None;
     stage.advance(SECOND);
@@ -181,7 +181,7 @@ fn member_again_gets_the_state_when_its_commands_failed() {
         stage.isolated = Some(third);
         stage.advance(2 * SECOND - SECOND / 4);
         let received = stage.received("a");
-        assert!(received.len() == 1 && received[0].contains("room_store_unavailable"), "{command}: {received:?}");
+        assert!(received.len() == 1 && received[0].contains("room_unavailable"), "{command}: {received:?}");
         stage.isolated = Some(owner);
         stage.settle();
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::node::{InboundExchange, NodeCore, PeerKey, Rules, Settings, TrunkKey};
-use signaling_core::{Member, View};
+use signaling_core::{NodeEntry, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};
@@ -241,7 +241,7 @@ pub(crate) fn address_of(id: &str) -> String {
 
 /// Returns a view of these nodes. `true` marks a draining node.
 pub(crate) fn view<'a>(nodes: impl Iterator<Item = (&'a str, bool)>) -> Arc<View> {
-    let member = |(id, draining): (&str, bool)| Member {
+    let member = |(id, draining): (&str, bool)| NodeEntry {
         id: NodeId::new(id).unwrap(),
         address: address_of(id).parse().unwrap(),
         draining,

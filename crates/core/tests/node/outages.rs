@@ -25,7 +25,7 @@ fn silent_owner_refuses_joins_and_keeps_members() {
     stage.send("b", r#"{"type":"signal","to":"a","data":1}"#);
     stage.advance(3 * SECOND);
     let refused = stage.received("b");
-    assert!(refused[0].contains("room_store_unavailable") && refused[0].contains(r#""retry_after_ms":1000"#));
+    assert!(refused[0].contains("room_unavailable") && refused[0].contains(r#""retry_after_ms":1000"#));
     assert!(stage.received("a").iter().any(|text| text.contains("signal")), "signals flow on");
     stage.advance(MINUTE);
     stage.isolated = None;
@@ -88,7 +88,7 @@ fn broadcast_is_refused_while_a_rebuilt_room_lacks_members() {
     stage.send("a", BROADCAST);
     stage.advance(3 * SECOND);
     let received = stage.received("a").concat();
-    assert!(received.contains("room_store_unavailable") && received.contains(r#""retry_after_ms":1000"#), "{received}");
+    assert!(received.contains("room_unavailable") && received.contains(r#""retry_after_ms":1000"#), "{received}");
     stage.advance(30 * SECOND);
     let received = stage.ask("a", BROADCAST).concat();
     assert!(received.contains(r#"{"type":"ack","id":3,"delivered":0}"#), "absent members are gone: {received}");

@@ -90,7 +90,7 @@ fn ack_that_a_crashed_edge_has_lost_is_repeated_after_handoff() {
     let (_, state) = node.take_output(trunk).released.remove(0);
 
     let (mut next, trunk) = Node::with_trunk();
-    next.send_frame(trunk, &ToNode::Attach(Attach { turn: 2, seq: Seq(2), state: Some(&state), ..alice(0, 1) }));
+    next.send_frame(trunk, &ToNode::Attach(Attach { attachment: 2, seq: Seq(2), state: Some(&state), ..alice(0, 1) }));
     next.core.trunk_down(next.now, trunk);
     let trunk = next.core.trunk_up(next.now);
     next.send_frame(trunk, &ToNode::Attach(alice(0, 2)));
@@ -114,7 +114,7 @@ fn delivered_ids_survive_another_attach_of_the_closed_socket() {
         // Her edge waits for the outcomes of the other frames.
         let trunk = node.core.trunk_up(node.now);
         let cause = Some(DetachReason::Lost);
-        let closed = Attach { turn: 2, seq: Seq(sent), state: Some(b"admitted"), cause, ..alice(1, 1) };
+        let closed = Attach { attachment: 2, seq: Seq(sent), state: Some(b"admitted"), cause, ..alice(1, 1) };
         node.send_frame(trunk, &ToNode::Attach(closed));
         node.send_frame(trunk, &ToNode::Attach(alice(2, 2)));
         let seq = 1 << 60;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use signaling_core::node::{NodeCore, RoomSettings, Settings, TrunkKey};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
-use signaling_rooms::{Op, Request as RoomRequest, Requester, Rules, Seat, SeatStatus};
+use signaling_rooms::{Operation, Request as RoomRequest, Requester, Rules, Seat, SeatStatus};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Request, Slot, ToEdge, ToNode};
 use signaling_wire::{BatchNumber, RateDebts, RemainingTtl, Seq, SessionId, forward, lane};
@@ -30,7 +30,7 @@ struct Client {
     slot: Slot,
     session: SessionId,
     accepted_at_us: u64,
-    turn: u32,
+    attachment: u32,
     seq: u64,
     state: Vec<u8>,
     /// Number of states without an attachment or a release.
@@ -58,7 +58,7 @@ pub(crate) struct Stage {
     /// Grants from tokens, by client.
     pub(crate) grants: BTreeMap<&'static str, Grant>,
     /// Operations on rooms that nodes have announced.
-    pub(crate) operations: Vec<Op>,
+    pub(crate) operations: Vec<Operation>,
 }
 
 impl Stage {
@@ -111,8 +111,8 @@ impl Stage {
         self.slots += 1;
         let client = self.clients.get_mut(name).unwrap();
         client.slot = self.slots;
-        client.turn += 1;
-        let Client { slot, session, seq, node, accepted_at_us, turn, .. } = *client;
+        client.attachment += 1;
+        let Client { slot, session, seq, node, accepted_at_us, attachment, .. } = *client;
         let state = Some(client.state.clone()).filter(|state| !state.is_empty());
         let grant = self.grants.get(name).map(Grant::to_bytes);
         let attach = Attach {
@@ -124,7 +124,7 @@ impl Stage {
             grant: grant.as_deref(),
             state: state.as_deref(),
             cause,
-            turn,
+            attachment,
             ..Attach::newcomer(slot, session, name, accepted_at_us)
         };
         self.send_frame(node, &ToNode::Attach(attach));
@@ -151,7 +151,8 @@ impl Stage {
         let session = SessionId(session);
         let accepted_at_us = self.next_socket();
         let (state, received) = (Vec::new(), Vec::new());
-        let client = Client { node, slot: 0, session, accepted_at_us, turn: 0, seq: 0, state, states: 0, received };
+        let client =
+            Client { node, slot: 0, session, accepted_at_us, attachment: 0, seq: 0, state, states: 0, received };
         self.clients.insert(name, client);
         self.send_attach(name, None, None);
         self.settle();
@@ -273,7 +274,7 @@ impl Stage {
         let accepted_at_us = self.next_socket();
         let client = self.clients.get_mut(name).unwrap();
         client.state.clear();
-        (client.accepted_at_us, client.turn) = (accepted_at_us, 0);
+        (client.accepted_at_us, client.attachment) = (accepted_at_us, 0);
         self.send_attach(name, Some(token), None);
         self.settle();
     }
@@ -328,13 +329,13 @@ impl Stage {
 
     /// Sets a room's capacity through a node, like an operator.
     pub(crate) fn set_capacity(&mut self, room: &str, capacity: u32) {
-        let (room, op) = (RoomName::new(room).unwrap(), Op::SetCapacity { capacity: Some(capacity) });
+        let (room, op) = (RoomName::new(room).unwrap(), Operation::SetCapacity { capacity: Some(capacity) });
         self.nodes[0].core.request_for_operator(0, RoomRequest { room, op });
         self.settle();
     }
 
     /// Has the owner of a room apply an operation that no client requested.
-    pub(crate) fn apply(&mut self, room: &str, op: Op) {
+    pub(crate) fn apply(&mut self, room: &str, op: Operation) {
         let name = self.ranked(room)[0];
         let (now, owner, room) = (self.now, self.node(name), RoomName::new(room).unwrap());
         let core = &mut self.nodes[owner].core;
@@ -345,19 +346,19 @@ impl Stage {
     /// Ends a client's seat, as a leave would whose answer is lost.
     pub(crate) fn end_seat(&mut self, name: &str, room: &str) {
         let requester = self.requester(name, u64::MAX >> 12);
-        self.apply(room, Op::Leave { requester });
+        self.apply(room, Operation::Leave { requester });
     }
 
     /// Has the owner carry out a client's join whose answer is lost.
     pub(crate) fn join_without_answer(&mut self, name: &str, room: &str) {
         let requester = self.requester(name, u64::MAX >> 11);
-        self.apply(room, Op::Join { requester, data: None, capacity: None });
+        self.apply(room, Operation::Join { requester, data: None, capacity: None });
     }
 
     fn requester(&self, name: &str, number: u64) -> Requester {
-        let Client { session, accepted_at_us, node, turn, .. } = self.clients[name];
+        let Client { session, accepted_at_us, node, attachment, .. } = self.clients[name];
         let (client, node) = (ClientId::new(name).unwrap(), NodeId::new(self.nodes[node].id).unwrap());
-        Requester { client, session, accepted_at_us, turn: u64::from(turn) << 40, number, node }
+        Requester { client, session, accepted_at_us, attachment: u64::from(attachment) << 40, number, node }
     }
 
     /// Returns the members of a room at its owner.
@@ -372,13 +373,13 @@ impl Stage {
     }
 
     /// Counts the operations that nodes have announced.
-    pub(crate) fn count(&self, is_counted: impl Fn(&Op) -> bool) -> usize {
+    pub(crate) fn count(&self, is_counted: impl Fn(&Operation) -> bool) -> usize {
         self.operations.iter().filter(|op| is_counted(op)).count()
     }
 
     /// Counts the member pages requested from owners.
     pub(crate) fn lists(&self) -> usize {
-        self.count(|op| matches!(op, Op::List { .. }))
+        self.count(|op| matches!(op, Operation::List { .. }))
     }
 
     /// Takes a client's messages and answers since the last call, without varying parts.

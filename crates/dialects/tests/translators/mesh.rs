@@ -8,7 +8,9 @@ use serde_json::value::RawValue;
 use signaling_dialects::{Close, Dialect, Input, Out, Translator};
 use signaling_protocol::client::{self, ClientMessage};
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Change, Member, Op, OpResult, Requester, Room, RoomEvents, RoomOptions, Rules, SeatStatus};
+use signaling_rooms::{
+    Change, Member, OpResult, Operation, Requester, Room, RoomEvents, RoomOptions, Rules, SeatStatus,
+};
 use signaling_wire::SessionId;
 
 /// Source of the outcomes of signals.
@@ -152,14 +154,14 @@ impl<F: Frames> Mesh<F> {
             client: ClientId::new(&self.clients[number].name).unwrap(),
             session: SessionId([1; 16]),
             accepted_at_us: 1,
-            turn: 1,
+            attachment: 1,
             number: command,
             node: NodeId::new("node").unwrap(),
         }
     }
 
     /// Applies an operation of a client, and announces its changes to the other members.
-    fn apply(&mut self, name: &str, number: usize, op: &Op) -> OpResult {
+    fn apply(&mut self, name: &str, number: usize, op: &Operation) -> OpResult {
         let room_name = RoomName::new(name).unwrap();
         let rules = Rules { page: self.page, ..Rules::default() }.of(&room_name);
         let room = self.rooms.entry(name.to_owned()).or_default();
@@ -192,7 +194,7 @@ impl<F: Frames> Mesh<F> {
     /// Returns the state of a room, with the members behind one, as a message.
     pub(crate) fn list(&mut self, room: &str, after: Option<ClientId>) -> String {
         let behind = after.as_ref().map(|after| format!(r#","after":"{after}""#)).unwrap_or_default();
-        let OpResult { members, count, more, .. } = self.apply(room, usize::MAX, &Op::List { after });
+        let OpResult { members, count, more, .. } = self.apply(room, usize::MAX, &Operation::List { after });
         let members: Vec<String> = members.iter().map(member).collect();
         let members = members.join(",");
         format!(r#"{{"type":"joined","room":"{room}","count":{count},"members":[{members}],"more":{more}{behind}}}"#)
@@ -224,11 +226,11 @@ impl<F: Frames> Mesh<F> {
                 return true;
             }
             ClientMessage::Join { room, data, .. } => {
-                (room, Op::Join { requester, data: data.map(RawValue::get).map(Box::from), capacity: None })
+                (room, Operation::Join { requester, data: data.map(RawValue::get).map(Box::from), capacity: None })
             }
             ClientMessage::Leave { room, .. } => {
                 self.left_full.extend(self.full.get(&*room).cloned());
-                (room, Op::Leave { requester })
+                (room, Operation::Leave { requester })
             }
             other => panic!("{other:?}"),
         };
@@ -237,7 +239,7 @@ impl<F: Frames> Mesh<F> {
             return true;
         }
         let result = self.apply(&room, number, &op);
-        let is_join = matches!(op, Op::Join { .. });
+        let is_join = matches!(op, Operation::Join { .. });
         let outcome = if is_join && !matches!(result.statuses[..], [SeatStatus::Member { .. }]) {
             self.shut_out += 1;
             let wait = if self.shut_out.is_multiple_of(2) { r#","retry_after_ms":1000"# } else { "" };
@@ -302,7 +304,7 @@ impl<F: Frames> Mesh<F> {
 
     pub(crate) fn end_seat(&mut self, number: usize, room: &str) {
         let requester = self.requester(number, u64::MAX);
-        self.apply(room, number, &Op::Leave { requester });
+        self.apply(room, number, &Operation::Leave { requester });
     }
 
     /// Ends a session and its seats.
@@ -356,7 +358,7 @@ fn has_events(room: &str) -> bool {
 }
 
 fn refusal(field: &str) -> String {
-    format!(r#"{{"type":"error","code":"room_store_unavailable","message":"","retry_after_ms":100,{field}}}"#)
+    format!(r#"{{"type":"error","code":"room_unavailable","message":"","retry_after_ms":100,{field}}}"#)
 }
 
 fn member(Member { client, data }: &Member) -> String {

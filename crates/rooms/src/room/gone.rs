@@ -104,7 +104,7 @@ mod tests {
         let mut gone = GoneClients::default();
         let id = |n: i64| ClientId::new(&format!("c{n}")).unwrap();
         let (session, node) = (SessionId([1; 16]), NodeId::new("n").unwrap());
-        let by = Requester { client: id(0), session, accepted_at_us: 1, turn: 1, number: 1, node };
+        let by = Requester { client: id(0), session, accepted_at_us: 1, attachment: 1, number: 1, node };
         let last = LastCommand::after_leave(&by);
         let forgotten: Vec<_> = (0..1_003)
             .filter_map(|n| gone.insert(GoneClient { client: id(n), last, place: 0, until: 5_000 - n }))

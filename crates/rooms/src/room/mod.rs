@@ -9,7 +9,7 @@ use signaling_wire::SessionId;
 
 use self::records::{CLAIMED, LastCommand, Record, Records, bytes_of_seat};
 use crate::rules::{CAPACITY_KEPT_MS, SETTLE_MS, millis};
-use crate::{Change, LeftReason, Member, Op, OpResult, Requester, Rules, Seat, SeatStatus, Stamp};
+use crate::{Change, LeftReason, Member, OpResult, Operation, Requester, Rules, Seat, SeatStatus, Stamp};
 
 /// One room. Two copies that apply the same operations at the same times are equal.
 /// All times are in milliseconds since 1970.
@@ -50,7 +50,7 @@ impl Room {
 
     /// Applies an operation, expires unclaimed seats and fills free ones. A time before that of the
     /// last operation counts as the time of that one. [`OpResult::epoch`] is 0.
-    pub fn apply(&mut self, rules: &Rules, now: u64, op: &Op) -> OpResult {
+    pub fn apply(&mut self, rules: &Rules, now: u64, op: &Operation) -> OpResult {
         let now = signed(now).max(self.touched);
         self.touched = now;
         let was_there = self.version.is_some() || !self.records.is_empty();
@@ -67,11 +67,11 @@ impl Room {
     }
 
     /// Has the claimed seats at a node expire after [`Rules::stale`]. `None`: at all nodes. A later
-    /// `Join`, `Refresh` or `Restore` of a seat's session claims the seat again.
+    /// `Join`, `Claim` or `Restore` of a seat's session claims the seat again.
     pub fn unclaim(&mut self, now: u64, node: Option<&NodeId>) {
-        let refreshed_at = signed(now).max(self.touched);
+        let unclaimed_at = signed(now).max(self.touched);
         for known in self.records.claimed_at(node) {
-            self.records.put(Record { refreshed_at, ..known });
+            self.records.put(Record { unclaimed_at, ..known });
         }
     }
 
@@ -88,10 +88,10 @@ impl Room {
         Stamp { incarnation: self.incarnation, version: self.version.unwrap_or_default() }
     }
 
-    /// Returns `true` if an [`Op::Refresh`] claims a seat by a command that the room has lost: the
+    /// Returns `true` if an [`Operation::Claim`] claims a seat by a command that the room has lost: the
     /// record of its client is older. `false` without a record, and for other operations.
-    pub fn has_lost_command(&self, op: &Op) -> bool {
-        let Op::Refresh { seats } = op else { return false };
+    pub fn has_lost_command(&self, op: &Operation) -> bool {
+        let Operation::Claim { seats } = op else { return false };
         let is_lost = |last: LastCommand, claim: &Requester| !last.is_end_only() && last.lacks(claim);
         let last = |seat: &Seat| self.records.last(&seat.requester.client);
         seats.iter().any(|seat| last(seat).is_some_and(|last| is_lost(last, &seat.requester)))
@@ -111,7 +111,7 @@ impl Room {
     /// time at which it expires unless it is claimed. `None`: it is claimed.
     pub fn seats(&self, rules: &Rules) -> impl Iterator<Item = (&Seat, Option<u64>)> {
         let expires = |at| (at != CLAIMED).then(|| unsigned(at + rules.stale_ms()));
-        self.records.present().map(move |record| (&record.seat, expires(record.refreshed_at)))
+        self.records.present().map(move |record| (&record.seat, expires(record.unclaimed_at)))
     }
 
     /// Returns the numbers of members and waiting clients.
@@ -143,8 +143,8 @@ impl Room {
 
     /// Returns the bytes that an operation of a client would add: a new seat, or larger `data`. 0
     /// for a repeated join, and for other operations.
-    pub fn growth(&self, op: &Op) -> usize {
-        let Op::Join { requester, data, .. } = op else { return 0 };
+    pub fn growth(&self, op: &Operation) -> usize {
+        let Operation::Join { requester, data, .. } = op else { return 0 };
         let Requester { client, node, .. } = requester;
         match (self.records.last(client), self.records.get(client)) {
             (Some(last), _) if last.has_done(requester) || last.outdates(requester) => 0,
@@ -180,19 +180,19 @@ impl Room {
 }
 
 impl Step<'_> {
-    fn carry_out(&mut self, op: &Op) {
+    fn carry_out(&mut self, op: &Operation) {
         match op {
-            Op::Join { requester, data, capacity } => {
+            Operation::Join { requester, data, capacity } => {
                 // An expired client has no seat to return to.
                 self.expire();
                 self.admit();
                 self.join(requester, data.as_deref(), *capacity);
             }
-            Op::Leave { requester } => self.leave(requester),
-            Op::Remove { requester } => self.remove(requester),
-            Op::Drop { requester, keep } => self.end_session(requester, millis(*keep)),
-            Op::Refresh { seats } => seats.iter().for_each(|seat| self.refresh(&seat.requester)),
-            Op::Restore { seats, confirmed_in, version, capacity } => {
+            Operation::Leave { requester } => self.leave(requester),
+            Operation::Remove { requester } => self.remove(requester),
+            Operation::Drop { requester, keep } => self.end_session(requester, millis(*keep)),
+            Operation::Claim { seats } => seats.iter().for_each(|seat| self.claim(&seat.requester)),
+            Operation::Restore { seats, confirmed_in, version, capacity } => {
                 if self.now < self.room.settled_at {
                     self.room.capacity = self.room.capacity.or(*capacity);
                 }
@@ -207,8 +207,8 @@ impl Step<'_> {
                 let known = self.room.version.unwrap_or(unsigned(self.now)).max(*version);
                 self.room.version = Some(known + u64::from(is_news));
             }
-            Op::List { .. } | Op::Find { .. } => {}
-            Op::SetCapacity { capacity } => {
+            Operation::List { .. } | Operation::Find { .. } => {}
+            Operation::SetCapacity { capacity } => {
                 (self.room.capacity, self.room.keeps_capacity) = (*capacity, capacity.is_some());
             }
         }
@@ -225,7 +225,7 @@ impl Step<'_> {
             return;
         }
         if last.is_some_and(|last| last.has_done(requester)) {
-            return self.refresh(requester);
+            return self.claim(requester);
         }
         let left = last.map_or(0, |last| last.last_leave(requester.session));
         if let Some(known) = self.room.records.get(&requester.client) {
@@ -267,7 +267,7 @@ impl Step<'_> {
 
     /// Stores a claimed seat. `left`: the number of its session's last leave, or 0.
     fn put(&mut self, seat: Seat, left: u64) {
-        self.room.records.put(Record { seat, left, has_ended: false, refreshed_at: CLAIMED });
+        self.room.records.put(Record { seat, left, has_ended: false, unclaimed_at: CLAIMED });
     }
 
     /// Returns `true` for a command of an earlier session, or that its session sent before its
@@ -326,21 +326,21 @@ impl Step<'_> {
             }
             return;
         };
-        let Requester { session, ref node, turn, number, .. } = known.seat.requester;
-        let is_outdated = requester.turn == turn && requester.number < number;
+        let Requester { session, ref node, attachment, number, .. } = known.seat.requester;
+        let is_outdated = requester.attachment == attachment && requester.number < number;
         let is_late = requester.is_before(&known.seat.requester) || is_outdated;
         // A drop of a later attachment may come before that attachment's claim.
         let is_later = known.seat.requester.is_before(requester);
         let is_its = session == requester.session && (*node == requester.node || is_later);
         if is_its && !is_late {
-            known.refreshed_at = self.now - self.rules.stale_ms() + keep;
+            known.unclaimed_at = self.now - self.rules.stale_ms() + keep;
             known.has_ended = true;
             known.seat.requester = Requester { number, ..requester.clone() };
             self.room.records.put(known);
         }
     }
 
-    fn refresh(&mut self, requester: &Requester) {
+    fn claim(&mut self, requester: &Requester) {
         let known = self.room.records.get(&requester.client);
         let Some(known) = known.filter(|known| !known.last().outdates(requester)).cloned() else { return };
         let left = known.last().last_leave(requester.session);
@@ -375,7 +375,7 @@ impl Step<'_> {
         let place = match seat.status {
             SeatStatus::Member { place } | SeatStatus::Waiting { place, .. } if is_lost => place,
             _ => {
-                self.refresh(&seat.requester);
+                self.claim(&seat.requester);
                 return false;
             }
         };
@@ -437,7 +437,7 @@ impl Step<'_> {
         }
     }
 
-    fn result(self, op: &Op) -> OpResult {
+    fn result(self, op: &Operation) -> OpResult {
         let of = |requester: &Requester| self.status(&requester.client, Some(requester.session));
         let claimed = |seat: &Seat| {
             let last = self.room.records.last(&seat.requester.client);
@@ -450,18 +450,18 @@ impl Step<'_> {
             status => status,
         };
         let statuses: Vec<_> = match op {
-            Op::Join { requester, .. }
-            | Op::Leave { requester }
-            | Op::Remove { requester }
-            | Op::Drop { requester, .. } => vec![of(requester)],
-            Op::Refresh { seats } => seats.iter().map(claimed).collect(),
-            Op::Restore { seats, .. } => seats.iter().map(restored).collect(),
-            Op::Find { client } => vec![self.status(client, None)],
-            Op::List { .. } | Op::SetCapacity { .. } => Vec::new(),
+            Operation::Join { requester, .. }
+            | Operation::Leave { requester }
+            | Operation::Remove { requester }
+            | Operation::Drop { requester, .. } => vec![of(requester)],
+            Operation::Claim { seats } => seats.iter().map(claimed).collect(),
+            Operation::Restore { seats, .. } => seats.iter().map(restored).collect(),
+            Operation::Find { client } => vec![self.status(client, None)],
+            Operation::List { .. } | Operation::SetCapacity { .. } => Vec::new(),
         };
         let listed = match op {
-            Op::List { after } => Some(after.as_ref()),
-            Op::Join { .. } if matches!(statuses[..], [SeatStatus::Member { .. }]) => Some(None),
+            Operation::List { after } => Some(after.as_ref()),
+            Operation::Join { .. } if matches!(statuses[..], [SeatStatus::Member { .. }]) => Some(None),
             _ => None,
         };
         let (members, more) = listed.map(|after| self.page(after)).unwrap_or_default();

@@ -9,7 +9,7 @@ use signaling_wire::SessionId;
 use super::gone::{GoneClient, GoneClients};
 use crate::{Requester, Seat, SeatStatus};
 
-/// Value of [`Record::refreshed_at`] for a claimed seat: it lives as long as its session and node.
+/// Value of [`Record::unclaimed_at`] for a claimed seat: it lives as long as its session and node.
 pub(super) const CLAIMED: i64 = i64::MAX;
 
 /// Bytes of the maps of a room with clients. Estimates of rooms with 1 to 2,000 clients are within
@@ -27,7 +27,7 @@ const TEXT_BYTES: usize = 24;
 pub(super) struct LastCommand {
     session: SessionId,
     accepted_at_us: u64,
-    turn: u64,
+    attachment: u64,
     /// 0: none is known, and the session has ended at its node.
     number: u64,
     /// Number of the session's last leave of the room. 0: it has not left.
@@ -58,7 +58,7 @@ impl LastCommand {
     /// Returns `true` if it is of the same session with a later socket or attachment.
     pub(super) fn is_after(&self, requester: &Requester) -> bool {
         self.session == requester.session
-            && (requester.accepted_at_us, requester.turn) < (self.accepted_at_us, self.turn)
+            && (requester.accepted_at_us, requester.attachment) < (self.accepted_at_us, self.attachment)
     }
 
     /// Returns `true` if a node's seat is from before the session's last leave, or of an earlier
@@ -85,8 +85,8 @@ impl LastCommand {
 
     /// Returns it as a leave by this command.
     pub(super) fn after_leave(requester: &Requester) -> Self {
-        let &Requester { session, accepted_at_us, turn, number, .. } = requester;
-        Self { session, accepted_at_us, turn, number, left: number }
+        let &Requester { session, accepted_at_us, attachment, number, .. } = requester;
+        Self { session, accepted_at_us, attachment, number, left: number }
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) struct Record {
     pub(super) has_ended: bool,
     /// Time since which the seat is unclaimed, in milliseconds since 1970. Shifted if its session
     /// ended and it has another lifetime. [`CLAIMED`] while it is claimed.
-    pub(super) refreshed_at: i64,
+    pub(super) unclaimed_at: i64,
 }
 
 impl Record {
@@ -110,8 +110,8 @@ impl Record {
     }
 
     pub(super) fn last(&self) -> LastCommand {
-        let Requester { session, accepted_at_us, turn, number, .. } = self.seat.requester;
-        LastCommand { session, accepted_at_us, turn, number, left: self.left }
+        let Requester { session, accepted_at_us, attachment, number, .. } = self.seat.requester;
+        LastCommand { session, accepted_at_us, attachment, number, left: self.left }
     }
 
     /// Returns `true` if the record is of a later command of the seat's session.
@@ -158,8 +158,8 @@ fn bytes_of_gone(client: &ClientId) -> usize {
 pub(super) struct Records {
     present: BTreeMap<ClientId, Box<Record>>,
     gone: GoneClients,
-    members_by_refresh: BTreeSet<(i64, ClientId)>,
-    waiting_by_refresh: BTreeSet<(i64, ClientId)>,
+    members_by_unclaim: BTreeSet<(i64, ClientId)>,
+    waiting_by_unclaim: BTreeSet<(i64, ClientId)>,
     members_by_place: BTreeSet<(u64, ClientId)>,
     waiting_by_place: BTreeSet<(u64, ClientId)>,
     /// Estimated bytes of all of them.
@@ -196,12 +196,12 @@ impl Records {
     pub(super) fn put(&mut self, record: Record) {
         let client = record.seat.requester.client.clone();
         self.remove(&client);
-        let (by_refresh, by_place) = ((record.refreshed_at, client.clone()), (record.place(), client.clone()));
+        let (by_unclaim, by_place) = ((record.unclaimed_at, client.clone()), (record.place(), client.clone()));
         if record.is_member() {
-            self.members_by_refresh.insert(by_refresh);
+            self.members_by_unclaim.insert(by_unclaim);
             self.members_by_place.insert(by_place);
         } else {
-            self.waiting_by_refresh.insert(by_refresh);
+            self.waiting_by_unclaim.insert(by_unclaim);
             self.waiting_by_place.insert(by_place);
         }
         self.bytes += self.map_growth() + record.bytes();
@@ -237,9 +237,9 @@ impl Records {
         }
         let Some(record) = self.present.remove(client) else { return };
         self.bytes -= record.bytes();
-        let (by_refresh, by_place) = ((record.refreshed_at, client.clone()), (record.place(), client.clone()));
-        self.members_by_refresh.remove(&by_refresh);
-        self.waiting_by_refresh.remove(&by_refresh);
+        let (by_unclaim, by_place) = ((record.unclaimed_at, client.clone()), (record.place(), client.clone()));
+        self.members_by_unclaim.remove(&by_unclaim);
+        self.waiting_by_unclaim.remove(&by_unclaim);
         self.members_by_place.remove(&by_place);
         self.waiting_by_place.remove(&by_place);
         if self.present.is_empty() {
@@ -251,14 +251,14 @@ impl Records {
 
     /// Returns at most `max` members unclaimed since `until` (ms since 1970) or before, oldest first.
     pub(super) fn silent_members(&self, until: i64, max: usize) -> Vec<Record> {
-        let silent = self.members_by_refresh.iter().take_while(|(at, _)| *at <= until).take(max);
+        let silent = self.members_by_unclaim.iter().take_while(|(at, _)| *at <= until).take(max);
         silent.filter_map(|(_, client)| self.get(client).cloned()).collect()
     }
 
     /// Returns at most `max` waiting clients unclaimed for `stale`, and gone clients that are to be
     /// forgotten, oldest first (ms).
     pub(super) fn silent_others(&self, now: i64, stale: i64, max: usize) -> Vec<ClientId> {
-        let waiting = self.waiting_by_refresh.iter().take_while(|(at, _)| *at <= now - stale).take(max);
+        let waiting = self.waiting_by_unclaim.iter().take_while(|(at, _)| *at <= now - stale).take(max);
         let gone = self.gone.until(now).map(|gone| (gone.until - stale, &gone.client));
         let mut silent: Vec<_> = waiting.map(|(at, client)| (*at, client)).chain(gone).collect();
         silent.sort_unstable();
@@ -309,7 +309,7 @@ impl Records {
     /// Returns the records of claimed seats at a node. `None`: at all nodes.
     pub(super) fn claimed_at(&self, node: Option<&NodeId>) -> Vec<Record> {
         let is_claimed = |record: &&Record| {
-            record.refreshed_at == CLAIMED && node.is_none_or(|node| record.seat.requester.node == *node)
+            record.unclaimed_at == CLAIMED && node.is_none_or(|node| record.seat.requester.node == *node)
         };
         self.present().filter(is_claimed).cloned().collect()
     }
@@ -317,9 +317,9 @@ impl Records {
     /// Returns when the first client expires, `stale` after it was unclaimed, or is forgotten (ms
     /// since 1970). `None`: none does.
     pub(super) fn first_end(&self, stale: i64) -> Option<i64> {
-        let firsts = [self.members_by_refresh.first(), self.waiting_by_refresh.first()];
-        let refreshed = firsts.into_iter().flatten().map(|(at, _)| *at).filter(|at| *at != CLAIMED);
-        refreshed.map(|at| at + stale).chain(self.gone.first_until()).min()
+        let firsts = [self.members_by_unclaim.first(), self.waiting_by_unclaim.first()];
+        let unclaimed = firsts.into_iter().flatten().map(|(at, _)| *at).filter(|at| *at != CLAIMED);
+        unclaimed.map(|at| at + stale).chain(self.gone.first_until()).min()
     }
 
     /// Returns the bytes of the maps that a further present client adds.

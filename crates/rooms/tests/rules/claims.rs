@@ -1,10 +1,10 @@
-//! Claimed seats, turns of sessions, lost copies and deadlines of one room.
+//! Claimed seats, attachments of sessions, lost copies and deadlines of one room.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 use signaling_protocol::NodeId;
-use signaling_rooms::{Op, OpResult, Requester, Room, Rules, Seat, SeatStatus};
+use signaling_rooms::{OpResult, Operation, Requester, Room, Rules, Seat, SeatStatus};
 use signaling_wire::{SessionId, codec};
 
 use crate::operations::step;
@@ -20,20 +20,20 @@ fn node(name: &str) -> NodeId {
 }
 
 /// Returns the session of a client at a node, with its attachment and command.
-fn at(client: &str, on: &str, turn: u64, number: u64) -> Requester {
-    Requester { node: node(on), turn, number, ..requester(client) }
+fn at(client: &str, on: &str, attachment: u64, number: u64) -> Requester {
+    Requester { node: node(on), attachment, number, ..requester(client) }
 }
 
-fn join(requester: Requester) -> Op {
-    Op::Join { requester, data: None, capacity: None }
+fn join(requester: Requester) -> Operation {
+    Operation::Join { requester, data: None, capacity: None }
 }
 
-fn claim(requester: Requester) -> Op {
-    Op::Refresh { seats: vec![seat(requester, SeatStatus::Unknown)] }
+fn claim(requester: Requester) -> Operation {
+    Operation::Claim { seats: vec![seat(requester, SeatStatus::Unknown)] }
 }
 
-fn touch() -> Op {
-    Op::Refresh { seats: Vec::new() }
+fn touch() -> Operation {
+    Operation::Claim { seats: Vec::new() }
 }
 
 /// Joins clients at time [`T`], each by its first command, from `(client, node)`.
@@ -58,13 +58,13 @@ fn claimed_seat_does_not_expire() {
 #[test]
 fn join_creates_a_room_unless_one_was_there() {
     let (rules, mut room) = (rules(1), Room::default());
-    let mut created = |op: Op| room.apply(&rules, T, &op).created;
-    assert!(!created(Op::List { after: None }));
-    assert!(!created(Op::SetCapacity { capacity: Some(1) }), "the token of the first client may set it");
+    let mut created = |op: Operation| room.apply(&rules, T, &op).created;
+    assert!(!created(Operation::List { after: None }));
+    assert!(!created(Operation::SetCapacity { capacity: Some(1) }), "the token of the first client may set it");
     assert!(created(join(at("alice", "a", 1, 1))));
     assert!(!created(join(at("alice", "a", 1, 1))), "a repetition");
     assert!(!created(join(at("bob", "b", 1, 1))));
-    assert!(!created(Op::Leave { requester: at("alice", "a", 1, 2) }));
+    assert!(!created(Operation::Leave { requester: at("alice", "a", 1, 2) }));
     assert!(!created(join(at("alice", "a", 1, 3))), "the room remembers its clients");
     let mut rebuilt = Room::rebuilt(T);
     assert!(!rebuilt.apply(&rules, T, &join(at("alice", "a", 1, 1))).created);
@@ -73,12 +73,15 @@ fn join_creates_a_room_unless_one_was_there() {
 #[test]
 fn result_counts_the_other_members_that_changes_reach() {
     let (rules, mut room) = (rules(3), room_of(&rules(3), &[("alice", "a"), ("bob", "b")]));
-    let mut informed = |op: Op| room.apply(&rules, T, &op).informed;
+    let mut informed = |op: Operation| room.apply(&rules, T, &op).informed;
     assert_eq!(informed(join(at("carol", "c", 1, 1))), 2);
     assert_eq!(informed(join(at("carol", "c", 1, 2))), 0, "no news");
-    assert_eq!(informed(Op::Join { requester: at("carol", "c", 1, 3), data: Some("1".into()), capacity: None }), 2);
-    assert_eq!(informed(Op::Leave { requester: at("carol", "c", 1, 4) }), 2);
-    assert_eq!(informed(Op::Leave { requester: at("carol", "c", 1, 4) }), 0);
+    assert_eq!(
+        informed(Operation::Join { requester: at("carol", "c", 1, 3), data: Some("1".into()), capacity: None }),
+        2
+    );
+    assert_eq!(informed(Operation::Leave { requester: at("carol", "c", 1, 4) }), 2);
+    assert_eq!(informed(Operation::Leave { requester: at("carol", "c", 1, 4) }), 0);
 }
 
 #[test]
@@ -112,11 +115,11 @@ fn operation_from_before_a_move_does_not_bring_the_seat_back() {
     let keep = Duration::from_secs(9);
     let restored = |requester| {
         let seats = vec![seat(requester, SeatStatus::Member { place: 5 })];
-        Op::Restore { seats, confirmed_in: (0, 0), version: 0, capacity: None }
+        Operation::Restore { seats, confirmed_in: (0, 0), version: 0, capacity: None }
     };
-    let dropped = |requester| Op::Drop { requester, keep };
+    let dropped = |requester| Operation::Drop { requester, keep };
     let ended = Some(T + 1 + 9_000);
-    // Alice joined at `b` by command 5 in turn 2. Operations, and her seat's node, number, expiry.
+    // Alice joined at `b` by command 5 in attachment 2. Operations, and her seat's node, number, expiry.
     for (ops, expected) in [
         (vec![claim(at("alice", "a", 1, 5))], ("b", 5, None)),
         (vec![claim(at("alice", "a", 3, 5))], ("a", 5, None)),
@@ -153,9 +156,9 @@ fn leave_from_before_a_move_counts_at_the_next_node_alone() {
     let rules = rules(0);
     let mut room = room_of(&rules, &[("alice", "a")]);
     room.apply(&rules, T, &claim(at("alice", "b", 2, 1)));
-    let leave = Op::Leave { requester: at("alice", "a", 1, 2) };
+    let leave = Operation::Leave { requester: at("alice", "a", 1, 2) };
     assert_eq!(changes_of(&room.apply(&rules, T + 1, &leave)), [""; 0]);
-    let leave = Op::Leave { requester: at("alice", "b", 2, 2) };
+    let leave = Operation::Leave { requester: at("alice", "b", 2, 2) };
     assert_eq!(changes_of(&room.apply(&rules, T + 1, &leave)), ["-alice"]);
     assert_eq!(changes_of(&room.apply(&rules, T + 2, &leave)), [""; 0]);
     assert_eq!(changes_of(&room.apply(&rules, T + 3, &claim(at("alice", "b", 2, 1)))), [""; 0]);
@@ -194,13 +197,13 @@ fn rebuilt_room_restores_seats_before_it_admits() {
     let waiting = seat(requester("carol"), SeatStatus::Waiting { place: 9, ahead: 3 });
     let seats = members.into_iter().chain([waiting]).collect();
     let restored =
-        room.apply(&rules, T + 2, &Op::Restore { seats, confirmed_in: (0, 0), version: T + 50, capacity: None });
+        room.apply(&rules, T + 2, &Operation::Restore { seats, confirmed_in: (0, 0), version: T + 50, capacity: None });
     assert_eq!(changes_of(&restored), [""; 0], "a restored member is no news");
     assert!(restored.version > T + 50, "clients request the state: {}", restored.version);
     assert_eq!((room.counts(), room.deadline(&rules)), ((2, 2), Some(T + 2 + SETTLE_MS)));
 
     for (name, change) in [("alice", &["-alice"][..]), ("bob", &["-bob", "+carol"])] {
-        let leave = Op::Leave { requester: Requester { number: 1, ..requester(name) } };
+        let leave = Operation::Leave { requester: Requester { number: 1, ..requester(name) } };
         assert_eq!(changes_of(&room.apply(&rules, T + 2 + SETTLE_MS, &leave)), change);
     }
 }
@@ -211,7 +214,7 @@ fn rebuilt_room_gets_its_own_capacity_back() {
     let mut room = Room::rebuilt(T);
     let restore = |capacity| {
         let seats = vec![seat(requester("alice"), SeatStatus::Member { place: 7 })];
-        Op::Restore { seats, confirmed_in: (0, 0), version: T, capacity }
+        Operation::Restore { seats, confirmed_in: (0, 0), version: T, capacity }
     };
     room.apply(&rules, T + 1, &restore(Some(2)));
     let settled = T + 1 + SETTLE_MS;
@@ -229,15 +232,15 @@ fn capacity_of_a_token_leaves_with_the_last_seat() {
         let mut room = Room::default();
         let join = |name, number| {
             let capacity = Some(1).filter(|_| !by_operator);
-            Op::Join { requester: at(name, "a", 1, number), data: None, capacity }
+            Operation::Join { requester: at(name, "a", 1, number), data: None, capacity }
         };
         if by_operator {
-            room.apply(&rules, T, &Op::SetCapacity { capacity: Some(1) });
+            room.apply(&rules, T, &Operation::SetCapacity { capacity: Some(1) });
         }
         assert_eq!(room.apply(&rules, T, &join("alice", 1)).capacity, Some(1));
         assert!(room.apply(&rules, T, &join("bob", 1)).statuses[0].is_waiting());
         for name in ["bob", "alice"] {
-            room.apply(&rules, T, &Op::Leave { requester: at(name, "a", 1, 2) });
+            room.apply(&rules, T, &Operation::Leave { requester: at(name, "a", 1, 2) });
         }
         assert_eq!(room.apply(&rules, T, &touch()).capacity, expected);
         assert_eq!(room.vacancy(), Some(by_operator));
@@ -268,7 +271,7 @@ fn restore_from_a_later_version_begins_a_new_incarnation_once() {
     let before = room.stamp();
     let restore = |version| {
         let seats = vec![seat(requester("alice"), SeatStatus::Member { place: 7 })];
-        Op::Restore { seats, confirmed_in: (0, 0), version, capacity: None }
+        Operation::Restore { seats, confirmed_in: (0, 0), version, capacity: None }
     };
     room.apply(&rules, T + 1, &restore(before.version));
     assert_eq!(room.stamp(), before, "the room has all changes");
@@ -284,17 +287,17 @@ fn restore_from_a_later_version_begins_a_new_incarnation_once() {
 fn seat_is_not_restored_after_its_session_ended_later() {
     let rules = rules(0);
     // Turns of the node that ended the session, and of the node that restores the seat.
-    for (ended, turn, is_restored) in [(2, 1, false), (1, 2, true)] {
+    for (ended, attachment, is_restored) in [(2, 1, false), (1, 2, true)] {
         let mut room = Room::rebuilt(T);
         let (requester, keep) = (at("alice", "b", ended, u64::MAX), Duration::ZERO);
-        room.apply(&rules, T + 1, &Op::Drop { requester, keep });
-        let restored = at("alice", "a", turn, 3);
+        room.apply(&rules, T + 1, &Operation::Drop { requester, keep });
+        let restored = at("alice", "a", attachment, 3);
         assert!(!room.has_lost_command(&claim(restored.clone())), "no command of hers is known");
         let claimed = room.apply(&rules, T + 2, &claim(restored.clone()));
         assert_eq!(claimed.statuses, [SeatStatus::Unknown]);
         let seats = vec![seat(restored, SeatStatus::Member { place: 7 })];
-        room.apply(&rules, T + 2, &Op::Restore { seats, confirmed_in: (1, 1), version: T, capacity: None });
-        assert_eq!(room.counts(), (u64::from(is_restored), 0), "{turn}");
+        room.apply(&rules, T + 2, &Operation::Restore { seats, confirmed_in: (1, 1), version: T, capacity: None });
+        assert_eq!(room.counts(), (u64::from(is_restored), 0), "{attachment}");
         room.apply(&rules, T + 3, &claim(at("alice", "b", ended, 3)));
         assert_eq!(room.nodes(), [node("a")][..usize::from(is_restored)], "a late claim");
     }
@@ -306,14 +309,17 @@ fn seat_without_a_record_needs_evidence_of_a_loss() {
     let remembered = u64::try_from(rules.remembered.as_millis()).unwrap();
     for (incarnation, is_restored) in [(0, false), (1, true)] {
         let mut room = room_of(&rules, &[("alice", "a")]);
-        room.apply(&rules, T, &Op::Leave { requester: at("alice", "b", 2, 2) });
+        room.apply(&rules, T, &Operation::Leave { requester: at("alice", "b", 2, 2) });
         room.apply(&rules, T + 1, &join(at("bob", "b", 1, 1)));
         room.apply(&rules, T + 1 + remembered, &touch());
         // Alice's former node was cut off for longer than her leave is remembered.
         let seats = vec![seat(at("alice", "a", 1, 1), SeatStatus::Member { place: T })];
         let confirmed_in = (room.stamp().incarnation + incarnation, 0);
-        let result =
-            room.apply(&rules, T + 2 + remembered, &Op::Restore { seats, confirmed_in, version: 0, capacity: None });
+        let result = room.apply(
+            &rules,
+            T + 2 + remembered,
+            &Operation::Restore { seats, confirmed_in, version: 0, capacity: None },
+        );
         assert_eq!((room.counts(), is_member(&result)), ((1 + incarnation, 0), is_restored));
         assert_eq!(result.statuses[0] == SeatStatus::Out, !is_restored);
     }
@@ -323,17 +329,17 @@ fn seat_without_a_record_needs_evidence_of_a_loss() {
 fn lost_operations_do_not_undo_a_leave() {
     let rules = rules(1);
     let mut room = room_of(&rules, &[("alice", "a"), ("bob", "b")]);
-    room.apply(&rules, T, &Op::Leave { requester: at("alice", "a", 1, 2) });
+    room.apply(&rules, T, &Operation::Leave { requester: at("alice", "a", 1, 2) });
     room.apply(&rules, T, &join(at("alice", "a", 1, 3)));
     room.lost_operations(T + 1);
-    let restore = |turn, number| {
-        let seats = vec![seat(at("alice", "a", turn, number), SeatStatus::Member { place: T })];
-        Op::Restore { seats, confirmed_in: (1, 1), version: 0, capacity: None }
+    let restore = |attachment, number| {
+        let seats = vec![seat(at("alice", "a", attachment, number), SeatStatus::Member { place: T })];
+        Operation::Restore { seats, confirmed_in: (1, 1), version: 0, capacity: None }
     };
     // The first join was before the leave, and the second one in an earlier attachment.
-    for (turn, number) in [(1, 1), (0, 4)] {
-        let status = room.apply(&rules, T + 2, &restore(turn, number)).statuses[0];
-        assert!(status.is_waiting(), "{turn} {number} {status:?}");
+    for (attachment, number) in [(1, 1), (0, 4)] {
+        let status = room.apply(&rules, T + 2, &restore(attachment, number)).statuses[0];
+        assert!(status.is_waiting(), "{attachment} {number} {status:?}");
     }
     assert!(room.apply(&rules, T + 2, &restore(1, 3)).statuses[0].is_member(), "her admission is lost");
 }
@@ -364,8 +370,8 @@ fn time_never_runs_backwards() {
 fn room_is_finished_when_no_client_is_remembered() {
     let rules = rules(0);
     let remembered = u64::try_from(rules.remembered.as_millis()).unwrap();
-    let leave = |client| Op::Leave { requester: at(client, "a", 1, 2) };
-    let capacity = |capacity| Op::SetCapacity { capacity };
+    let leave = |client| Operation::Leave { requester: at(client, "a", 1, 2) };
+    let capacity = |capacity| Operation::SetCapacity { capacity };
     // Operations at `T`, and the time until the room is finished. `None`: never.
     for (ops, expected) in [
         (vec![touch()], Some(1)),
@@ -395,7 +401,7 @@ fn room_is_finished_when_no_client_is_remembered() {
 /// An entry of a room's log.
 #[derive(Debug, Clone)]
 enum Entry {
-    Op(Op),
+    Operation(Operation),
     Unclaim(Option<NodeId>),
     Lost,
 }
@@ -403,7 +409,7 @@ enum Entry {
 impl Entry {
     fn apply(&self, room: &mut Room, rules: &Rules, now: u64) -> OpResult {
         match self {
-            Self::Op(op) => return room.apply(rules, now, op),
+            Self::Operation(op) => return room.apply(rules, now, op),
             Self::Unclaim(node) => room.unclaim(now, node.as_ref()),
             Self::Lost => room.lost_operations(now),
         }
@@ -418,7 +424,7 @@ fn log() -> impl Strategy<Value = Vec<(u64, bool, Entry)>> {
         1 => lost_node.prop_map(Entry::Unclaim),
         1 => Just(Entry::Lost),
     ];
-    let operation = step().prop_map(|(seconds, op)| (seconds, Entry::Op(op)));
+    let operation = step().prop_map(|(seconds, op)| (seconds, Entry::Operation(op)));
     let step = prop_oneof![9 => operation, 1 => (0..60_u64, entry)];
     prop::collection::vec((step, any::<bool>()).prop_map(|((seconds, entry), sent)| (seconds, sent, entry)), 1..40)
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use signaling_protocol::RoomName;
-use signaling_rooms::{Op, OpResult, Request, Room, Rules};
+use signaling_rooms::{OpResult, Operation, Request, Room, Rules};
 
 use crate::mesh::Mesh;
 use crate::operations::step;
@@ -15,10 +15,10 @@ fn all_rules() -> [Rules; 2] {
 }
 
 /// Applies an operation as the owner of a room does.
-fn apply_as_owner(room: &mut Room, rules: &Rules, now: u64, op: &Op) -> OpResult {
+fn apply_as_owner(room: &mut Room, rules: &Rules, now: u64, op: &Operation) -> OpResult {
     if room.has_lost_command(op) {
         room.lost_operations(now);
-        room.apply(rules, now, &Op::Refresh { seats: Vec::new() });
+        room.apply(rules, now, &Operation::Claim { seats: Vec::new() });
     }
     let before = room.stamp();
     let result = room.apply(rules, now, op);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::{Op, Requester, Rules, Seat, SeatStatus};
+use signaling_rooms::{Operation, Requester, Rules, Seat, SeatStatus};
 use signaling_wire::SessionId;
 
 use crate::test_room::{STALE, changes_of, is_member, on_all, requester, rules, seat};
@@ -35,11 +35,11 @@ fn repeated_join_is_a_change_only_with_new_data() {
         assert_eq!((again.version, changes_of(&again).len(), again.members.len()), (first.version, 0, 1));
 
         let requester = room.requester("alice");
-        let changed = room.apply(Op::Join { requester, data: Some("2".into()), capacity: None });
+        let changed = room.apply(Operation::Join { requester, data: Some("2".into()), capacity: None });
         assert_eq!(changes_of(&changed), ["+alice"]);
         assert_eq!((changed.version, changed.count), (first.version + 1, 1));
         let requester = room.requester("alice");
-        let silent = room.apply(Op::Join { requester, data: None, capacity: None });
+        let silent = room.apply(Operation::Join { requester, data: None, capacity: None });
         assert_eq!((changes_of(&silent).len(), silent.members[0].data.as_deref()), (0, Some("2")));
     });
 }
@@ -48,13 +48,13 @@ fn repeated_join_is_a_change_only_with_new_data() {
 fn retransmitted_command_changes_nothing() {
     on_all(rules(0), |mut room| {
         let (join, leave) = (room.requester("alice"), room.requester("alice"));
-        room.apply(Op::Join { requester: join.clone(), data: None, capacity: None });
-        let left = room.apply(Op::Leave { requester: leave.clone() });
+        room.apply(Operation::Join { requester: join.clone(), data: None, capacity: None });
+        let left = room.apply(Operation::Leave { requester: leave.clone() });
         assert_eq!(changes_of(&left), ["-alice"]);
 
-        let again = room.apply(Op::Join { requester: join, data: None, capacity: None });
+        let again = room.apply(Operation::Join { requester: join, data: None, capacity: None });
         assert_eq!((&again.statuses[..], again.version), (&[SeatStatus::Out][..], left.version));
-        let again = room.apply(Op::Leave { requester: leave });
+        let again = room.apply(Operation::Leave { requester: leave });
         assert_eq!((changes_of(&again).len(), again.version), (0, left.version));
         assert!(is_member(&room.join("alice")));
     });
@@ -70,14 +70,14 @@ fn newer_session_takes_the_seat_from_an_older_one() {
             number: 1,
             ..requester("alice")
         };
-        let taken = room.apply(Op::Join { requester: newer.clone(), data: None, capacity: None });
+        let taken = room.apply(Operation::Join { requester: newer.clone(), data: None, capacity: None });
         assert!(is_member(&taken) && changes_of(&taken).is_empty());
 
         assert_eq!(changes_of(&room.leave("alice")).len(), 0);
         room.end_session("alice", Duration::ZERO);
         assert_eq!(room.join("alice").statuses, [SeatStatus::Out]);
-        assert_eq!(room.refresh(&["alice"]).statuses, [SeatStatus::Out]);
-        let leave = Op::Leave { requester: Requester { number: 2, ..newer } };
+        assert_eq!(room.claim(&["alice"]).statuses, [SeatStatus::Out]);
+        let leave = Operation::Leave { requester: Requester { number: 2, ..newer } };
         assert_eq!(changes_of(&room.apply(leave)), ["-alice"]);
     });
 }
@@ -87,7 +87,7 @@ fn former_node_cannot_drop_a_moved_session() {
     on_all(rules(0), |mut room| {
         room.join("alice");
         let there = Requester { node: NodeId::new("node-1").unwrap(), ..requester("alice") };
-        let moved = room.apply(Op::Refresh { seats: vec![seat(there, SeatStatus::Unknown)] });
+        let moved = room.apply(Operation::Claim { seats: vec![seat(there, SeatStatus::Unknown)] });
         assert_eq!((changes_of(&moved).len(), matches!(moved.statuses[..], [SeatStatus::Member { .. }])), (0, true));
         room.end_session("alice", Duration::ZERO);
         let bob = room.join("bob");
@@ -104,7 +104,7 @@ fn member_pages_are_bounded_and_complete() {
         let mut seen = Vec::new();
         loop {
             let after = seen.last().map(|name: &String| ClientId::new(name).unwrap());
-            let page = room.apply(Op::List { after });
+            let page = room.apply(Operation::List { after });
             assert!(page.members.len() <= 3);
             seen.extend(page.members.iter().map(|it| it.client.to_string()));
             if !page.more {
@@ -113,12 +113,12 @@ fn member_pages_are_bounded_and_complete() {
         }
         assert_eq!(seen, SEVEN);
         room.leave("c2");
-        let behind = room.apply(Op::List { after: Some(ClientId::new("c2").unwrap()) });
+        let behind = room.apply(Operation::List { after: Some(ClientId::new("c2").unwrap()) });
         assert_eq!(behind.members[0].client.as_str(), "c3", "one that has left meanwhile still marks a place");
     });
     on_all(Rules { page_bytes: 30, ..rules(0) }, |mut room| {
         room.join_all(&SEVEN);
-        let page = room.apply(Op::List { after: None });
+        let page = room.apply(Operation::List { after: None });
         assert_eq!((page.members.len(), page.more), (2, true));
     });
 }
@@ -134,7 +134,7 @@ fn lost_seats_are_restored_in_order_without_join_changes() {
             seats.push(Seat { data: Some("7".into()), ..seat(requester(name), joined.statuses[0]) });
         }
         room.lose();
-        assert!(room.refresh(&["alice"]).statuses == [SeatStatus::Unknown]);
+        assert!(room.claim(&["alice"]).statuses == [SeatStatus::Unknown]);
         let (later, first) = (seats.split_off(2), seats);
         let restored = room.restore(later, version);
         assert_eq!((changes_of(&restored).len(), restored.version), (0, version));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::node::{NodeCore, RoomSettings, Settings};
-use signaling_core::{Member, View};
+use signaling_core::{NodeEntry, View};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rooms::{OpResult, Request, Rules};
 use signaling_wire::{BatchNumber, Incarnation, forward, lane, resume};
@@ -81,7 +81,7 @@ impl Mesh {
 
     fn adopt_view(&mut self) {
         let (now, draining) = (self.now(), self.draining);
-        let member = |index| Member {
+        let member = |index| NodeEntry {
             id: id_of(index),
             address: address_of(index).parse().unwrap(),
             draining: draining == Some(index),

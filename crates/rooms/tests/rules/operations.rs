@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::{Op, Requester, Seat, SeatStatus};
+use signaling_rooms::{Operation, Requester, Seat, SeatStatus};
 use signaling_wire::SessionId;
 
 fn someone() -> impl Strategy<Value = Requester> {
-    (0..6_u8, 0..2_u8, 0..3_u64, 0..12_u64, 0..2_u8).prop_map(|(client, session, turn, number, node)| Requester {
+    (0..6_u8, 0..2_u8, 0..3_u64, 0..12_u64, 0..2_u8).prop_map(|(client, session, attachment, number, node)| Requester {
         client: ClientId::new(&format!("c{client}")).unwrap(),
         session: SessionId([session + 1; 16]),
         accepted_at_us: 7 + u64::from(session / 2),
-        turn,
+        attachment,
         number,
         node: NodeId::new(&format!("node-{node}")).unwrap(),
     })
@@ -33,17 +33,17 @@ fn seats() -> impl Strategy<Value = Vec<Seat>> {
 }
 
 /// An operation, and the seconds before it.
-pub(crate) fn step() -> impl Strategy<Value = (u64, Op)> {
+pub(crate) fn step() -> impl Strategy<Value = (u64, Operation)> {
     let op = prop_oneof![
-        6 => (someone(), data()).prop_map(|(requester, data)| Op::Join { requester, data, capacity: None }),
-        3 => someone().prop_map(|requester| Op::Leave { requester }),
-        1 => someone().prop_map(|requester| Op::Remove { requester }),
-        2 => (someone(), 0..30_u64).prop_map(|(requester, keep)| Op::Drop { requester, keep: Duration::from_secs(keep) }),
-        3 => seats().prop_map(|seats| Op::Refresh { seats }),
-        1 => (seats(), 0..4_000_000_000_000_u64).prop_map(|(seats, version)| Op::Restore { seats, confirmed_in: (0, 0), version, capacity: None }),
-        2 => prop::option::of(someone()).prop_map(|requester| Op::List { after: requester.map(|requester| requester.client) }),
-        2 => someone().prop_map(|requester| Op::Find { client: requester.client }),
-        1 => prop::option::of(0..4_u32).prop_map(|capacity| Op::SetCapacity { capacity }),
+        6 => (someone(), data()).prop_map(|(requester, data)| Operation::Join { requester, data, capacity: None }),
+        3 => someone().prop_map(|requester| Operation::Leave { requester }),
+        1 => someone().prop_map(|requester| Operation::Remove { requester }),
+        2 => (someone(), 0..30_u64).prop_map(|(requester, keep)| Operation::Drop { requester, keep: Duration::from_secs(keep) }),
+        3 => seats().prop_map(|seats| Operation::Claim { seats }),
+        1 => (seats(), 0..4_000_000_000_000_u64).prop_map(|(seats, version)| Operation::Restore { seats, confirmed_in: (0, 0), version, capacity: None }),
+        2 => prop::option::of(someone()).prop_map(|requester| Operation::List { after: requester.map(|requester| requester.client) }),
+        2 => someone().prop_map(|requester| Operation::Find { client: requester.client }),
+        1 => prop::option::of(0..4_u32).prop_map(|capacity| Operation::SetCapacity { capacity }),
     ];
     (prop_oneof![3 => Just(0_u64), 2 => 0..20_u64, 1 => 30..400_u64], op)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Change, LeftReason, Op, OpResult, Request, Requester, Room, Rules, Seat, SeatStatus};
+use signaling_rooms::{Change, LeftReason, OpResult, Operation, Request, Requester, Room, Rules, Seat, SeatStatus};
 use signaling_wire::SessionId;
 
 use crate::mesh::Mesh;
@@ -54,7 +54,7 @@ impl TestRoom {
         self.now_ms += u64::try_from(time.as_millis()).unwrap();
     }
 
-    pub(crate) fn apply(&mut self, op: Op) -> OpResult {
+    pub(crate) fn apply(&mut self, op: Operation) -> OpResult {
         match &mut self.owner {
             Owner::Rules(room) => room.apply(&self.rules, self.now_ms, &op),
             Owner::Mesh(mesh) => {
@@ -73,7 +73,7 @@ impl TestRoom {
     /// Joins a client by its next command, with its name as data.
     pub(crate) fn join(&mut self, name: &str) -> OpResult {
         let requester = self.requester(name);
-        self.apply(Op::Join { requester, data: Some(format!("{{\"name\":\"{name}\"}}").into()), capacity: None })
+        self.apply(Operation::Join { requester, data: Some(format!("{{\"name\":\"{name}\"}}").into()), capacity: None })
     }
 
     /// Joins clients one after the other.
@@ -83,21 +83,21 @@ impl TestRoom {
 
     pub(crate) fn leave(&mut self, name: &str) -> OpResult {
         let requester = self.requester(name);
-        self.apply(Op::Leave { requester })
+        self.apply(Operation::Leave { requester })
     }
 
     pub(crate) fn end_session(&mut self, name: &str, keep: Duration) -> OpResult {
         let requester = self.requester(name);
-        self.apply(Op::Drop { requester, keep })
+        self.apply(Operation::Drop { requester, keep })
     }
 
-    pub(crate) fn refresh(&mut self, names: &[&str]) -> OpResult {
+    pub(crate) fn claim(&mut self, names: &[&str]) -> OpResult {
         let seats = names.iter().map(|name| seat(requester(name), SeatStatus::Unknown));
-        self.apply(Op::Refresh { seats: seats.collect() })
+        self.apply(Operation::Claim { seats: seats.collect() })
     }
 
     pub(crate) fn restore(&mut self, seats: Vec<Seat>, version: u64) -> OpResult {
-        self.apply(Op::Restore { seats, confirmed_in: (0, 0), version, capacity: None })
+        self.apply(Operation::Restore { seats, confirmed_in: (0, 0), version, capacity: None })
     }
 
     /// Replaces the room by an unknown one.
@@ -110,7 +110,7 @@ impl TestRoom {
 
     /// Returns the members of the first page, oldest first.
     pub(crate) fn members(&mut self) -> Vec<String> {
-        let result = self.apply(Op::List { after: None });
+        let result = self.apply(Operation::List { after: None });
         result.members.iter().map(|member| member.client.as_str().to_owned()).collect()
     }
 }
@@ -123,7 +123,7 @@ pub(crate) fn requester(name: &str) -> Requester {
         client: ClientId::new(name).unwrap(),
         session: SessionId(session),
         accepted_at_us: 1_800_000_000_000_000,
-        turn: 0,
+        attachment: 0,
         number: 0,
         node: NodeId::new("node-0").unwrap(),
     }

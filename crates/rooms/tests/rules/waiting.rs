@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use signaling_rooms::{Op, Rules, SeatStatus};
+use signaling_rooms::{Operation, Rules, SeatStatus};
 
 use crate::test_room::{STALE, TestRoom, ahead, changes_of, is_member, on_all, rules};
 
@@ -19,7 +19,7 @@ fn first_waiting_client_gets_the_free_seat() {
 
         assert_eq!(changes_of(&left), ["-alice", "+bob"]);
         assert_eq!((left.queue_moved, left.waiting), (true, 1));
-        assert_eq!(ahead(&room.refresh(&["carol"])), 0);
+        assert_eq!(ahead(&room.claim(&["carol"])), 0);
         assert_eq!(ahead(&room.join("alice")), 1);
     });
 }
@@ -65,27 +65,27 @@ fn seat_of_an_ended_session_is_kept_for_its_time() {
         room.end_session("alice", keep);
         room.end_session("bob", keep);
         room.advance(keep - Duration::from_secs(1));
-        assert_eq!(ahead(&room.refresh(&["carol"])), 0);
+        assert_eq!(ahead(&room.claim(&["carol"])), 0);
         let back = room.join("bob");
         assert!(is_member(&back) && changes_of(&back).is_empty(), "back in time");
         room.advance(Duration::from_secs(1));
-        assert_eq!(changes_of(&room.refresh(&["carol", "bob"])), ["!alice", "+carol"]);
+        assert_eq!(changes_of(&room.claim(&["carol", "bob"])), ["!alice", "+carol"]);
         assert_eq!(room.members(), ["bob", "carol"]);
     });
 }
 
 #[test]
-fn seat_is_kept_in_full_when_its_refresh_is_old() {
+fn seat_is_kept_in_full_when_its_claim_is_old() {
     on_all(rules(1), |mut room| {
         room.join_all(&["alice", "bob"]);
         room.advance(STALE - Duration::from_secs(2));
-        room.refresh(&["bob"]);
+        room.claim(&["bob"]);
         let keep = STALE - Duration::from_secs(1);
         room.end_session("alice", keep);
         room.advance(keep - Duration::from_secs(1));
-        assert_eq!(ahead(&room.refresh(&["bob"])), 0);
+        assert_eq!(ahead(&room.claim(&["bob"])), 0);
         room.advance(Duration::from_secs(1));
-        assert_eq!(changes_of(&room.refresh(&["bob"])), ["!alice", "+bob"]);
+        assert_eq!(changes_of(&room.claim(&["bob"])), ["!alice", "+bob"]);
     });
 }
 
@@ -93,15 +93,15 @@ fn seat_is_kept_in_full_when_its_refresh_is_old() {
 fn capacity_of_a_room_admits_but_never_removes_members() {
     on_all(rules(1), |mut room| {
         room.join_all(&["alice", "bob", "carol", "dave"]);
-        let raised = room.apply(Op::SetCapacity { capacity: Some(3) });
+        let raised = room.apply(Operation::SetCapacity { capacity: Some(3) });
         assert_eq!((changes_of(&raised), raised.capacity), (vec!["+bob".into(), "+carol".into()], Some(3)));
-        let lowered = room.apply(Op::SetCapacity { capacity: Some(2) });
+        let lowered = room.apply(Operation::SetCapacity { capacity: Some(2) });
         assert_eq!((changes_of(&lowered).len(), lowered.count), (0, 3));
         assert_eq!(changes_of(&room.leave("alice")), ["-alice"]);
         assert_eq!(changes_of(&room.leave("bob")), ["-bob", "+dave"]);
-        let open = room.apply(Op::SetCapacity { capacity: Some(0) });
+        let open = room.apply(Operation::SetCapacity { capacity: Some(0) });
         assert_eq!(open.capacity, None);
-        assert_eq!(room.apply(Op::SetCapacity { capacity: None }).capacity, Some(1));
+        assert_eq!(room.apply(Operation::SetCapacity { capacity: None }).capacity, Some(1));
     });
 }
 
@@ -143,7 +143,7 @@ proptest! {
                 }
                 Act::Capacity(max) => {
                     capacity = max;
-                    room.apply(Op::SetCapacity { capacity: Some(max) })
+                    room.apply(Operation::SetCapacity { capacity: Some(max) })
                 }
             };
             let before = inside.len();
@@ -155,7 +155,7 @@ proptest! {
             let names: Vec<_> = inside.iter().map(|client| format!("c{client:02}")).collect();
             prop_assert_eq!(room.members(), names);
             for (place, client) in waiting.iter().enumerate() {
-                prop_assert_eq!(ahead(&room.refresh(&[&format!("c{client:02}")])), place as u64);
+                prop_assert_eq!(ahead(&room.claim(&[&format!("c{client:02}")])), place as u64);
             }
         }
     }

@@ -185,14 +185,14 @@ fn peers(own: &str, view: &View, reports: &Reports) -> Vec<Option<LoadReport>> {
 
 #[cfg(test)]
 mod tests {
-    use signaling_core::Member;
+    use signaling_core::NodeEntry;
 
     use super::*;
 
     #[test]
     fn peer_with_two_names_in_discovery_counts_once() {
         let member =
-            |id: &str| Member { id: id.parse().unwrap(), address: "127.0.0.1:1".parse().unwrap(), draining: false };
+            |id: &str| NodeEntry { id: id.parse().unwrap(), address: "127.0.0.1:1".parse().unwrap(), draining: false };
         let report = |id: &str, clients| LoadReport { id: id.into(), clients, state: ReadinessState::Ready };
         let polled = [("ip-1", "a", 5), ("ip-2", "b", 7), ("ip-3", "b", 7)]
             .map(|(member, id, clients)| (member.parse().unwrap(), (Instant::now(), report(id, clients))));

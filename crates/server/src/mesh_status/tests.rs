@@ -7,7 +7,7 @@ use axum::routing::get;
 use serde_json::json;
 use signaling_admin::Missing;
 use signaling_admin::servers::{Nodes, Role, Server};
-use signaling_core::{Member, View};
+use signaling_core::{NodeEntry, View};
 use tokio::task::{LocalSet, spawn_local};
 
 use super::ask_all;
@@ -35,7 +35,7 @@ fn serve(report: Server) -> String {
 
 async fn ask(nodes: &[(&str, String)], own: Server, edges: Vec<Server>) -> Nodes {
     let client = ServerClient::new(proofs(), Duration::from_secs(2), 1 << 16).unwrap();
-    let member = |(id, address): &(&str, String)| Member {
+    let member = |(id, address): &(&str, String)| NodeEntry {
         id: id.parse().unwrap(),
         address: address.parse().unwrap(),
         draining: false,

@@ -74,7 +74,7 @@ impl World {
             ("left", _) => self.room_client_misses_left(id, &message),
             ("ack", _) => self.answered(id, number("id"), SenderResult::Ack),
             ("error", Some("recipient_unavailable")) => self.answered(id, number("id"), SenderResult::Unavailable),
-            ("error", Some(code @ ("room_store_unavailable" | "not_in_room"))) => {
+            ("error", Some(code @ ("room_unavailable" | "not_in_room"))) => {
                 let is_member = code != "not_in_room";
                 let answer = if is_member { SenderResult::RoomUnavailable } else { SenderResult::NotInRoom };
                 match number("id") {

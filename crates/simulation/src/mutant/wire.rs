@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use signaling_rooms::{Op, OpResult, Requester};
+use signaling_rooms::{OpResult, Operation, Requester};
 use signaling_wire::codec;
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Slot, ToEdge, ToNode, Unwritten};
@@ -21,7 +21,7 @@ impl Mutant {
                     stored.insert(attach.slot, attach.seq);
                     match self {
                         Self::AcceptanceTime => attach.accepted_at_us = 0,
-                        Self::Turns => attach.turn = 1,
+                        Self::Turns => attach.attachment = 1,
                         Self::Seats => attach.state = attach.state.map(without_seats),
                         _ => {}
                     }
@@ -92,9 +92,9 @@ impl Mutant {
                     }
                 }
                 (Self::LateDrops, Item::RoomRequest { op, .. }) => {
-                    if let Ok(Op::Drop { requester, keep }) = codec::from_bytes(op) {
-                        let requester = Requester { turn: u64::MAX, ..requester };
-                        rewritten = codec::to_bytes(&Op::Drop { requester, keep });
+                    if let Ok(Operation::Drop { requester, keep }) = codec::from_bytes(op) {
+                        let requester = Requester { attachment: u64::MAX, ..requester };
+                        rewritten = codec::to_bytes(&Operation::Drop { requester, keep });
                         *op = &rewritten;
                     }
                 }
@@ -135,9 +135,9 @@ impl Mutant {
             Item::RoomCopied { accepted: true, .. } => self == Self::RoomCopied,
             Item::RoomCopied { accepted: false, .. } => self == Self::RefusedLogs,
             Item::RoomRequest { op, .. } => codec::from_bytes(op).is_ok_and(|op| match op {
-                Op::Drop { .. } => self == Self::SeatDrops,
-                Op::Refresh { seats } => self == Self::Claims && !seats.is_empty(),
-                Op::Restore { .. } => self == Self::Restore,
+                Operation::Drop { .. } => self == Self::SeatDrops,
+                Operation::Claim { seats } => self == Self::Claims && !seats.is_empty(),
+                Operation::Restore { .. } => self == Self::Restore,
                 _ => false,
             }),
             _ => false,

@@ -2,7 +2,7 @@
 
 use signaling_core::node::RoomCommit;
 use signaling_protocol::RoomName;
-use signaling_rooms::{Change, LeftReason, Op, OpResult, Request, Room};
+use signaling_rooms::{Change, LeftReason, OpResult, Operation, Request, Room};
 
 use super::number;
 use crate::agenda::{MS, Micros};
@@ -99,7 +99,7 @@ impl World {
     pub(super) fn give_capacities(&mut self) {
         for (room, capacity) in self.rooms.plan.capacities.clone().into_iter().enumerate() {
             if let (Some(capacity), Ok(room)) = (capacity, RoomName::new(&format!("r{room}"))) {
-                let request = Request { room, op: Op::SetCapacity { capacity: Some(capacity) } };
+                let request = Request { room, op: Operation::SetCapacity { capacity: Some(capacity) } };
                 self.agenda.schedule(CAPACITIES_AT, move |world: &mut Self| world.give_capacity(request));
             }
         }
@@ -113,8 +113,8 @@ impl World {
     }
 }
 
-fn touch() -> Op {
-    Op::Refresh { seats: Vec::new() }
+fn touch() -> Operation {
+    Operation::Claim { seats: Vec::new() }
 }
 
 /// Returns the result of an operation as text for the log.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Op, Request};
+use signaling_rooms::{Operation, Request};
 
 use super::number;
 use super::room_client::{ClientSeat, RequestKind, RoomRequest, SeatView};
@@ -63,7 +63,7 @@ impl World {
     }
 
     fn list(&mut self, room: usize) -> Option<(RoomView, u64)> {
-        let request = Request { room: RoomName::new(&format!("r{room}")).ok()?, op: Op::List { after: None } };
+        let request = Request { room: RoomName::new(&format!("r{room}")).ok()?, op: Operation::List { after: None } };
         let result = self.owned_room(&request.room).apply(&self.rooms.rules, 0, &request.op);
         let shown = |data: &str| -> Shown { data.parse().ok() };
         let member = |member: &signaling_rooms::Member| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Change, Op, OpResult, Request, Requester, Room as State, Rules, SeatStatus};
+use signaling_rooms::{Change, OpResult, Operation, Request, Requester, Room as State, Rules, SeatStatus};
 use signaling_wire::SessionId;
 
 use super::commits::EPOCH_MS;
@@ -124,7 +124,7 @@ impl Watch {
         let over = result.capacity.is_some_and(|capacity| result.count > u64::from(capacity));
         let may_be_over =
             room.was_emptied && (!changed.iter().any(|client| room.is_new(client)) || result.count <= room.count);
-        let lowered = matches!(request.op, Op::SetCapacity { .. });
+        let lowered = matches!(request.op, Operation::SetCapacity { .. });
         if over && !may_be_over && !lowered {
             let (count, capacity) = (result.count, result.capacity);
             wrong.push(format!("{} has {count} members of {capacity:?}: {:?}", request.room, request.op));
@@ -132,16 +132,18 @@ impl Watch {
         (room.count, room.incarnation, room.version) = (result.count, result.incarnation, result.version);
         match &request.op {
             // A leave that arrives again after a later command changes nothing.
-            Op::Leave { requester } if matches!(result.statuses[..], [SeatStatus::Out | SeatStatus::Unknown]) => {
+            Operation::Leave { requester }
+                if matches!(result.statuses[..], [SeatStatus::Out | SeatStatus::Unknown]) =>
+            {
                 let session = (requester.accepted_at_us, requester.session);
                 room.seats.retain(|client, seat| *client != requester.client || seat.session > session);
             }
-            Op::Drop { requester, keep } => {
+            Operation::Drop { requester, keep } => {
                 room.end_session(now, requester, micros(*keep));
             }
             _ => {}
         }
-        if let Op::Restore { seats, .. } = &request.op {
+        if let Operation::Restore { seats, .. } = &request.op {
             // Restored members take their seats again before the queue moves.
             for (seat, status) in seats.iter().zip(&result.statuses) {
                 if let (Some(known), SeatStatus::Member { .. }) = (room.seats.get_mut(&seat.requester.client), status) {

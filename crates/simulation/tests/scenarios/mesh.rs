@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::edge::{self, EdgeCore};
 use signaling_core::node::{self, NodeCore};
-use signaling_core::{Member, View};
+use signaling_core::{NodeEntry, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::{Incarnation, resume};
@@ -116,7 +116,7 @@ impl Mesh {
         let member = |marked: &&str| {
             let id = marked.trim_start_matches('-');
             let address = format!("{id}:1").parse().unwrap();
-            Member { id: NodeId::new(id).unwrap(), address, draining: marked.starts_with('-') }
+            NodeEntry { id: NodeId::new(id).unwrap(), address, draining: marked.starts_with('-') }
         };
         let view = Arc::new(View::new(members.iter().map(member)).unwrap());
         self.nodes.get_mut(node).unwrap().set_view(self.now, view);

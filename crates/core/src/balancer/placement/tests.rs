@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::Member;
+use crate::NodeEntry;
 use crate::edge::{EdgeCore, Settings};
 use crate::failure_detector::PROBATION;
 
@@ -13,8 +13,11 @@ fn node(n: usize) -> NodeId {
 }
 
 fn view(nodes: &[usize], draining: &[usize]) -> Arc<View> {
-    let member =
-        |&n: &usize| Member { id: node(n), address: "127.0.0.1:1".parse().unwrap(), draining: draining.contains(&n) };
+    let member = |&n: &usize| NodeEntry {
+        id: node(n),
+        address: "127.0.0.1:1".parse().unwrap(),
+        draining: draining.contains(&n),
+    };
     Arc::new(View::new(nodes.iter().map(member)).unwrap())
 }
 

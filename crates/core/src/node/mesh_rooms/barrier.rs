@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use signaling_protocol::{NodeId, RoomName};
-use signaling_rooms::Op;
+use signaling_rooms::Operation;
 use signaling_wire::forward::Item;
 use signaling_wire::{Incarnation, codec};
 
@@ -87,7 +87,7 @@ impl Barrier {
     }
 
     /// Stores a request until the barrier is complete, or drops it above the limits.
-    pub(super) fn park(&mut self, now: Instant, requester: Requester, (room, op): ((RoomName, u64), Op)) {
+    pub(super) fn park(&mut self, now: Instant, requester: Requester, (room, op): ((RoomName, u64), Operation)) {
         let op = codec::to_bytes(&op);
         let repeated = self.parked.remove(&requester);
         self.parked_bytes -= repeated.map_or(0, |repeated| repeated.op.len());
@@ -315,11 +315,11 @@ mod tests {
     }
 
     /// Returns a claim of about 0.8 MiB.
-    fn claim() -> Op {
+    fn claim() -> Operation {
         let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n1").unwrap());
-        let by = By { client, session: SessionId([1; 16]), accepted_at_us: 1, turn: 1, number: 1, node };
+        let by = By { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number: 1, node };
         let seat = Seat { requester: by, status: SeatStatus::Unknown, data: Some("x".repeat(4096).into()) };
-        Op::Refresh { seats: vec![seat; 200] }
+        Operation::Claim { seats: vec![seat; 200] }
     }
 
     #[test]

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
-use signaling_rooms::{Op, OpResult, Room, Rules};
+use signaling_rooms::{OpResult, Operation, Room, Rules};
 use signaling_wire::Incarnation;
 use signaling_wire::forward::LogPosition;
 
@@ -133,7 +133,7 @@ pub struct RoomCommit {
     pub clock: u64,
     /// The operation. `None`: a node is lost and its seats await a claim, or the last owner's
     /// operations are lost.
-    pub op: Option<Op>,
+    pub op: Option<Operation>,
     /// Its result.
     pub result: OpResult,
     /// The room after it.

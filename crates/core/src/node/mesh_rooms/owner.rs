@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{NodeId, RoomName};
-use signaling_rooms::{Op, OpResult, Room, Rules};
+use signaling_rooms::{OpResult, Operation, Room, Rules};
 use signaling_wire::codec;
 use signaling_wire::forward::{Item, LogPosition};
 
@@ -21,7 +21,7 @@ use super::room_table::RoomEntry;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum LogEntry {
     /// An operation.
-    Op(Op),
+    Operation(Operation),
     /// A node is lost: its seats expire unless their sessions claim them at other nodes.
     Unclaim(NodeId),
     /// Operations of the last owner are lost.
@@ -33,11 +33,11 @@ impl LogEntry {
     pub(super) fn apply(&self, room: &mut Room, rules: &Rules, clock: u64) -> OpResult {
         let before = room.stamp();
         match self {
-            Self::Op(_) => {}
+            Self::Operation(_) => {}
             Self::Unclaim(node) => room.unclaim(clock, Some(node)),
             Self::Lost => room.lost_operations(clock),
         }
-        let result = room.apply(rules, clock, self.op().unwrap_or(&Op::Refresh { seats: Vec::new() }));
+        let result = room.apply(rules, clock, self.op().unwrap_or(&Operation::Claim { seats: Vec::new() }));
         // A loss, or a restored seat, shows in no change: all nodes with seats request the state.
         let is_unseen = room.stamp() != before && result.changes.is_empty();
         match is_unseen {
@@ -46,9 +46,9 @@ impl LogEntry {
         }
     }
 
-    pub(super) fn op(&self) -> Option<&Op> {
+    pub(super) fn op(&self) -> Option<&Operation> {
         match self {
-            Self::Op(op) => Some(op),
+            Self::Operation(op) => Some(op),
             Self::Unclaim(_) | Self::Lost => None,
         }
     }
@@ -91,8 +91,8 @@ impl OwnedRoom {
     /// Returns `true` if a request shows that operations are lost: its node has seen an epoch that
     /// is lacking here, or restores a seat of one, which counts once. Or it claims a seat by a
     /// command that is lacking.
-    fn lacks(&mut self, seen: u64, op: &Op) -> bool {
-        let confirmed = if let Op::Restore { confirmed_in: (_, epoch), .. } = op { *epoch } else { 0 };
+    fn lacks(&mut self, seen: u64, op: &Operation) -> bool {
+        let confirmed = if let Operation::Restore { confirmed_in: (_, epoch), .. } = op { *epoch } else { 0 };
         let is_lacking = self.lacking.contains(&seen) || self.lacking.contains(&confirmed);
         if is_lacking {
             self.lacking = 0..0;
@@ -177,7 +177,13 @@ impl NodeCore {
     /// Applies a request for a room that this node owns, or parks it until the barrier is complete.
     /// Ignores requests for other rooms, and of nodes outside the view: their nodes repeat them.
     /// `seen` is the highest epoch of the room that the requesting node has seen.
-    pub(super) fn room_requested(&mut self, now: Instant, requester: Requester, (room, seen): (RoomName, u64), op: Op) {
+    pub(super) fn room_requested(
+        &mut self,
+        now: Instant,
+        requester: Requester,
+        (room, seen): (RoomName, u64),
+        op: Operation,
+    ) {
         let mesh = &mut self.mesh_rooms;
         // Seats at a node outside the view would count as lost.
         if !mesh.owns(&room) || !mesh.members.contains(&requester.node) {
@@ -221,7 +227,7 @@ impl NodeCore {
         if self.mesh_rooms.owned.get_mut(&room).is_some_and(|it| it.lacks(seen, &op)) {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
         }
-        self.apply_entry(now, &room, &LogEntry::Op(op), Some(&requester));
+        self.apply_entry(now, &room, &LogEntry::Operation(op), Some(&requester));
         self.make_space();
     }
 
@@ -326,11 +332,11 @@ mod tests {
 
     fn by(number: u64) -> By {
         let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n0").unwrap());
-        By { client, session: SessionId([1; 16]), accepted_at_us: 1, turn: 1, number, node }
+        By { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number, node }
     }
 
-    fn claim(number: u64) -> Op {
-        Op::Refresh { seats: vec![Seat { requester: by(number), status: SeatStatus::Unknown, data: None }] }
+    fn claim(number: u64) -> Operation {
+        Operation::Claim { seats: vec![Seat { requester: by(number), status: SeatStatus::Unknown, data: None }] }
     }
 
     fn settings(id: &str) -> Settings {
@@ -353,7 +359,7 @@ mod tests {
     fn taken_over(copied: u64) -> OwnedRoom {
         let (settings, rules) = (settings("n0"), Rules::default());
         let (name, mut room) = (RoomName::new("r").unwrap(), Room::default());
-        room.apply(&rules, 1, &Op::Join { requester: by(2), data: None, capacity: None });
+        room.apply(&rules, 1, &Operation::Join { requester: by(2), data: None, capacity: None });
         let mut mesh = MeshRooms::new(&settings, ByteTotal::default());
         mesh.own(&name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
         mesh.owned.remove(&name).unwrap()
@@ -378,7 +384,7 @@ mod tests {
             let (now, (mut node, name)) = (Instant::now(), owner());
             let requester = By { node: NodeId::new("n1").unwrap(), ..by(1) };
             let MeshRooms { owned, rules, .. } = rooms(&mut node);
-            let join = Op::Join { requester, data: None, capacity: None };
+            let join = Operation::Join { requester, data: None, capacity: None };
             owned.change(&name, |owned| owned.room.apply(rules, 1, &join)).unwrap();
             node.set_view(now, view(&["n0"]));
             if returns {
@@ -402,7 +408,7 @@ mod tests {
         let (peer, _) = node.peers().next().unwrap();
         let opening = node.open_lane(now, peer).unwrap();
         node.lane_opened(now, peer, opening.exchange, Incarnation([1; 8]));
-        node.request_for_operator(1, Request { room: name.clone(), op: Op::List { after: None } });
+        node.request_for_operator(1, Request { room: name.clone(), op: Operation::List { after: None } });
         node.send_room_tasks(now);
         rooms(&mut node).record_epoch(&name, 10);
         node.resend_requests(now, |owner| owner.as_str() == "n1");
@@ -423,7 +429,7 @@ mod tests {
             let (mut node, name) = owner();
             rooms(&mut node).barrier.waiting.clear();
             let requester = Requester { node: NodeId::new("n1").unwrap(), id: RoomRequestId(1) };
-            node.room_requested(Instant::now(), requester, (name.clone(), seen), Op::List { after: None });
+            node.room_requested(Instant::now(), requester, (name.clone(), seen), Operation::List { after: None });
             let mesh = rooms(&mut node);
             assert_eq!((mesh.owned.contains_key(&name), mesh.barrier.is_complete()), (is_owner, is_owner), "{seen}");
         }
@@ -457,7 +463,7 @@ mod tests {
             (0, 6, false),
         ] {
             let mut owned = taken_over(copied);
-            let lacks = [(); 2].map(|()| owned.lacks(seen, &Op::List { after: None }));
+            let lacks = [(); 2].map(|()| owned.lacks(seen, &Operation::List { after: None }));
             assert_eq!(lacks, [is_lost, false], "{copied} {seen}");
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::{NodeId, RoomName};
-use signaling_rooms::{Op, OpResult, Unavailable};
+use signaling_rooms::{OpResult, Operation, Unavailable};
 use signaling_wire::forward::Item;
 use signaling_wire::{Incarnation, RoomRequestId, codec};
 
@@ -64,7 +64,7 @@ impl Requests {
 
     /// Remembers a join whose result may still come. The oldest ones are forgotten.
     fn remember(&mut self, id: RoomRequestId, task: &RoomTask) {
-        if let Op::Join { .. } = task.request().op {
+        if let Operation::Join { .. } = task.request().op {
             self.uncertain.insert(id, task.clone());
             if self.uncertain.len() > MAX_UNCERTAIN {
                 self.uncertain.pop_first();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use signaling_protocol::{NodeId, RoomName};
-use signaling_rooms::Op;
+use signaling_rooms::Operation;
 use signaling_wire::forward::Item;
 
 use super::super::NodeCore;
@@ -56,10 +56,10 @@ impl NodeCore {
         !is_member || self.peers.note_now(node, &Item::ClaimSeats(room.as_str()))
     }
 
-    /// Claims the seats of this node's sessions in a room: queues their refreshes for its owner.
+    /// Claims the seats of this node's sessions in a room: queues their claims for its owner.
     pub(in crate::node) fn claim_seats(&mut self, room: &RoomName) {
-        self.rooms.schedule_refresh_of_all(room);
-        self.refresh_unconfirmed(room);
+        self.rooms.schedule_claims(room);
+        self.claim_unconfirmed(room);
     }
 
     /// Queues the unclaims of nodes that have left the view. A view and this work at once would
@@ -111,7 +111,7 @@ impl NodeCore {
                 continue;
             };
             if !owned.room.is_finished(clock) {
-                self.apply_entry(now, &name, &LogEntry::Op(Op::Refresh { seats: Vec::new() }), None);
+                self.apply_entry(now, &name, &LogEntry::Operation(Operation::Claim { seats: Vec::new() }), None);
                 continue;
             }
             self.end_room(&name);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use signaling_protocol::{NodeId, RoomName};
-use signaling_rooms::{Op, OpResult};
+use signaling_rooms::{OpResult, Operation};
 use signaling_wire::forward::Item;
 
 use super::super::NodeCore;
@@ -84,13 +84,13 @@ impl MeshRooms {
     }
 
     /// Returns `true` if a join must not add bytes here or at the backup.
-    fn refuses(&self, now: Instant, room: &RoomName, backup: Option<&NodeId>, op: &Op) -> bool {
+    fn refuses(&self, now: Instant, room: &RoomName, backup: Option<&NodeId>, op: &Operation) -> bool {
         let known = self.owned.get(room).map(|owned| &owned.room);
         let growth =
             known.map_or_else(|| ENTRY_BYTES + signaling_rooms::Room::default().growth(op), |it| it.growth(op));
         let is_recent = |at: &Instant| now.saturating_duration_since(*at) < REPORT_VALIDITY;
         let backup_is_full = || backup.and_then(|backup| self.space.full_peers.get(backup)).is_some_and(is_recent);
-        matches!(op, Op::Join { .. })
+        matches!(op, Operation::Join { .. })
             && growth > 0
             && (self.bytes() + growth > self.space.limit
                 || known.map_or(0, signaling_rooms::Room::bytes) + growth > MAX_ROOM_BYTES
@@ -116,7 +116,7 @@ impl NodeCore {
         now: Instant,
         requester: &Requester,
         (room, seen): (&RoomName, u64),
-        op: &Op,
+        op: &Operation,
     ) -> bool {
         let mesh = &self.mesh_rooms;
         let owned = mesh.owned.get(room);
@@ -193,14 +193,14 @@ mod tests {
 
     fn by(number: u64) -> By {
         let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n0").unwrap());
-        By { client, session: SessionId([1; 16]), accepted_at_us: 1, turn: 1, number, node }
+        By { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number, node }
     }
 
-    fn join(number: u64, data: usize) -> Op {
-        Op::Join { requester: by(number), data: Some("x".repeat(data).into()), capacity: None }
+    fn join(number: u64, data: usize) -> Operation {
+        Operation::Join { requester: by(number), data: Some("x".repeat(data).into()), capacity: None }
     }
 
-    fn ask(node: &mut NodeCore, room: usize, op: Op) {
+    fn ask(node: &mut NodeCore, room: usize, op: Operation) {
         let requester = Requester { node: NodeId::new("n0").unwrap(), id: RoomRequestId(1) };
         node.room_requested(Instant::now(), requester, (name(room), 0), op);
     }
@@ -214,12 +214,12 @@ mod tests {
         ask(&mut node, 0, join(2, 10_000));
         assert_eq!(rooms(&node).bytes(), bytes, "larger data is refused");
         ask(&mut node, 0, join(1, 10_000));
-        ask(&mut node, 0, Op::Leave { requester: by(3) });
+        ask(&mut node, 0, Operation::Leave { requester: by(3) });
         assert!(rooms(&node).bytes() < bytes, "a room without clients ends above 75%");
         ask(&mut node, 999, join(1, 0));
         assert!(rooms(&node).owned.contains_key(&name(999)));
         for room in 1..1_000 {
-            ask(&mut node, room, Op::Leave { requester: by(4) });
+            ask(&mut node, room, Operation::Leave { requester: by(4) });
         }
         assert!(rooms(&node).bytes() <= 750_000);
     }
@@ -230,7 +230,7 @@ mod tests {
         for number in 1..12 {
             let requester = By { client: ClientId::new(&format!("c{number}")).unwrap(), ..by(1) };
             let data = Some("x".repeat(1_000_000).into());
-            ask(&mut node, 0, Op::Join { requester, data, capacity: None });
+            ask(&mut node, 0, Operation::Join { requester, data, capacity: None });
         }
         assert_eq!(rooms(&node).owned[&name(0)].room.counts().0, 8);
     }
@@ -240,11 +240,11 @@ mod tests {
         let mut node = node(usize::MAX);
         for room in 0..MAX_VACANT + 5 {
             ask(&mut node, room, join(1, 0));
-            ask(&mut node, room, Op::Leave { requester: by(2) });
+            ask(&mut node, room, Operation::Leave { requester: by(2) });
         }
         assert_eq!((rooms(&node).owned.len(), rooms(&node).space.vacant_rooms()), (MAX_VACANT, MAX_VACANT));
         let capacity = Some(3);
-        (20_000..20_002).for_each(|room| ask(&mut node, room, Op::SetCapacity { capacity }));
+        (20_000..20_002).for_each(|room| ask(&mut node, room, Operation::SetCapacity { capacity }));
         assert_eq!(rooms(&node).space.vacant.each_ref().map(BTreeSet::len), [MAX_VACANT, 2]);
     }
 
@@ -254,7 +254,7 @@ mod tests {
         for step in 0..200_u64 {
             let room = usize::try_from(step % 7).unwrap();
             match step % 5 {
-                0 => ask(&mut node, room, Op::Leave { requester: by(step) }),
+                0 => ask(&mut node, room, Operation::Leave { requester: by(step) }),
                 1 => node.end_room(&name(room)),
                 _ => ask(&mut node, room, join(step, room * 10)),
             }

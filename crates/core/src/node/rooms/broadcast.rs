@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use signaling_protocol::RoomName;
 use signaling_protocol::server::ServerMessage;
-use signaling_rooms::{Op, OpResult};
+use signaling_rooms::{OpResult, Operation};
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
@@ -109,7 +109,7 @@ impl NodeCore {
             if result.more
                 && let Some(last) = room_session.found.last()
             {
-                let op = Op::List { after: Some(last.clone()) };
+                let op = Operation::List { after: Some(last.clone()) };
                 self.rooms.enqueue(Urgency::Urgent, RoomTask::new(command.purpose(session), room.clone(), op));
             } else {
                 self.fan_out(now, session);

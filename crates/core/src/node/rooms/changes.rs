@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Change, Op, OpResult, RoomEvents, Stamp};
+use signaling_rooms::{Change, OpResult, Operation, RoomEvents, Stamp};
 use signaling_wire::forward::Item;
 use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
 use signaling_wire::{MessageNumber, RemainingTtl, Seq, SessionId};
@@ -107,7 +107,7 @@ impl NodeCore {
             }
         }
         if has_admissions {
-            self.refresh_unconfirmed(room);
+            self.claim_unconfirmed(room);
         }
         let Some(local) = self.rooms.local.get_mut(room) else { return };
         local.queue_moved |= queue_moved && !local.waiting.is_empty();
@@ -171,7 +171,7 @@ impl NodeCore {
             self.announce_changes(now, &room);
             self.request_state(now, &room);
             self.request_positions(now, &room);
-            self.refresh_unconfirmed(&room);
+            self.claim_unconfirmed(&room);
             if self.rooms.local.get(&room).is_none_or(LocalRoom::is_idle) {
                 self.rooms.active.remove(&room);
             }
@@ -202,10 +202,10 @@ impl NodeCore {
             // Restores the seats of this node first.
             urgency = Urgency::Background;
             local.unconfirmed = local.sessions();
-            self.refresh_unconfirmed(room);
+            self.claim_unconfirmed(room);
         }
         let purpose = Purpose::State { requested: now };
-        self.rooms.enqueue(urgency, RoomTask::new(purpose, room.clone(), Op::List { after: None }));
+        self.rooms.enqueue(urgency, RoomTask::new(purpose, room.clone(), Operation::List { after: None }));
     }
 
     fn request_positions(&mut self, now: Instant, room: &RoomName) {
@@ -246,7 +246,7 @@ impl NodeCore {
         }
         if may_miss {
             if !local.sequencer.may_be_lost() {
-                self.rooms.schedule_refresh_of_all(room);
+                self.rooms.schedule_claims(room);
             }
             self.rooms.retry_state(room, now + STATE_RETRY);
             return false;

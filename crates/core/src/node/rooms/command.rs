@@ -7,7 +7,7 @@ use signaling_protocol::ids::is_reserved;
 use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ErrorCode, RoomName, limits};
-use signaling_rooms::{Op, OpResult, RoomEvents, RoomOptions, Seat, SeatStatus};
+use signaling_rooms::{OpResult, Operation, RoomEvents, RoomOptions, Seat, SeatStatus};
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
@@ -61,7 +61,7 @@ pub(super) const fn refusal(code: ErrorCode, message: &'static str) -> Refusal {
 /// The owner did not answer, or its answer may lack members for too long.
 pub(super) const ROOM_UNAVAILABLE: Refusal = Refusal {
     retry_after_ms: Some(RETRY_AFTER_MS),
-    ..refusal(ErrorCode::RoomStoreUnavailable, "rooms cannot be read or changed now")
+    ..refusal(ErrorCode::RoomUnavailable, "rooms cannot be read or changed now")
 };
 const NOT_ADMITTED: Refusal = refusal(ErrorCode::Forbidden, "your token does not let you into this room");
 const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the room may do that");
@@ -84,10 +84,10 @@ impl NodeCore {
         let Some(session) = self.directory.get_mut(command.key) else { return };
         session.commands += 1;
         let (id, client) = (session.id, session.client_id.clone());
-        let attachment = (session.accepted_at_us, self.rooms.turn(session.turn));
+        let attachment = (session.accepted_at_us, self.rooms.attachment(session.attachment));
         // A later socket may have resumed the session.
         let present = self.directory.holder(client.as_str()).filter(|(_, holder)| holder.id == id);
-        let present = present.map(|(_, holder)| (holder.accepted_at_us, self.rooms.turn(holder.turn)));
+        let present = present.map(|(_, holder)| (holder.accepted_at_us, self.rooms.attachment(holder.attachment)));
         let attachment = present.unwrap_or_default().max(attachment);
         let new = || RoomSession::new(client, attachment);
         let room_session = self.rooms.session(id, new);
@@ -151,13 +151,13 @@ impl NodeCore {
                     self.rooms.counts.joins_over_bytes += 1;
                     return Err(ROOMS_FULL);
                 }
-                Op::Join { requester, data: data.clone(), capacity }
+                Operation::Join { requester, data: data.clone(), capacity }
             }
-            CommandKind::Leave => Op::Leave { requester },
+            CommandKind::Leave => Operation::Leave { requester },
             _ if !is_member && !RoomOptions::of(&room).open => return Err(NOT_IN_ROOM),
             _ if !is_member && let Err(refusal) = self.check_grant(command.key, &room) => return Err(refusal),
-            CommandKind::Members { after } => Op::List { after: after.clone() },
-            CommandKind::Broadcast { .. } => Op::List { after: None },
+            CommandKind::Members { after } => Operation::List { after: after.clone() },
+            CommandKind::Broadcast { .. } => Operation::List { after: None },
             CommandKind::Signal { .. } | CommandKind::LeaveAll => return Err(NOT_IN_ROOM),
         };
         let task = RoomTask::new(command.purpose(session), room.clone(), op);
@@ -210,7 +210,7 @@ impl NodeCore {
         let requester = room_session.requester(session, MessageNumber(limits::MAX_REQUEST_ID), &self.settings.id);
         for (room, _) in room_session.seats.take() {
             self.rooms.remove_seat(&room, session);
-            let task = RoomTask::new(Purpose::Upkeep, room, Op::Leave { requester: requester.clone() });
+            let task = RoomTask::new(Purpose::Upkeep, room, Operation::Leave { requester: requester.clone() });
             self.rooms.enqueue(Urgency::Urgent, task);
         }
     }

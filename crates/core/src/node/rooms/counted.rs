@@ -115,7 +115,8 @@ mod tests {
 
     fn seat(data: usize) -> LocalSeat {
         let (client, node) = (ClientId::new("a").unwrap(), NodeId::new("n").unwrap());
-        let requester = Requester { client, session: SessionId([1; 16]), accepted_at_us: 1, turn: 1, number: 1, node };
+        let requester =
+            Requester { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number: 1, node };
         let seat = Seat { requester, status: SeatStatus::Out, data: Some("x".repeat(data).into()) };
         LocalSeat { seat, sent: NO_STATE, confirmed_in: (0, 0), sent_ahead: None, is_over: false }
     }

@@ -13,7 +13,7 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 use super::super::session::Session;
 use super::super::{NodeCore, PeerKey, SessionKey};
 use super::room_session::{
-    Command, CommandKind, LocalSeat, NO_STATE, RoomSession, is_behind, is_earlier_attachment, turn_at_next_node,
+    Command, CommandKind, LocalSeat, NO_STATE, RoomSession, attachment_at_next_node, is_behind, is_earlier_attachment,
 };
 
 impl NodeCore {
@@ -36,8 +36,8 @@ impl NodeCore {
     pub(in crate::node) fn attach_seats(&mut self, now: Instant, key: SessionKey) {
         let Some(attached) = self.directory.get_mut(key) else { return };
         let (client, state) = (attached.client_id.clone(), std::mem::take(&mut attached.state));
-        let Session { id: session, accepted_at_us, turn, newcomer, .. } = *attached;
-        let turn = self.rooms.turn(turn);
+        let Session { id: session, accepted_at_us, attachment, newcomer, .. } = *attached;
+        let attachment = self.rooms.attachment(attachment);
         if self.rooms.sessions.get(&session).is_some_and(|known| known.accepted_at_us > accepted_at_us) {
             // The edge attaches a closed socket for its last frames, with outdated state.
             return;
@@ -47,17 +47,18 @@ impl NodeCore {
         if present.is_some_and(|(_, later)| later.accepted_at_us > accepted_at_us) {
             // The later socket resumed the session without these seats and their rooms' states.
             let state = SessionState::read(&state).unwrap_or_default();
-            return self.merge_seats(now, &client, session, (accepted_at_us, turn), &state.seats);
+            return self.merge_seats(now, &client, session, (accepted_at_us, attachment), &state.seats);
         }
         if !newcomer {
             let state = SessionState::read(&state).unwrap_or_default();
-            self.replace_seats(now, &client, session, (accepted_at_us, turn), &state.seats);
+            self.replace_seats(now, &client, session, (accepted_at_us, attachment), &state.seats);
         }
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
-        (room_session.accepted_at_us, room_session.turn, room_session.socket_lost_at) = (accepted_at_us, turn, None);
+        (room_session.accepted_at_us, room_session.attachment, room_session.socket_lost_at) =
+            (accepted_at_us, attachment, None);
         let mut missed = Vec::new();
         for (room, local) in room_session.seats.iter_mut() {
-            (local.seat.requester.accepted_at_us, local.seat.requester.turn) = (accepted_at_us, turn);
+            (local.seat.requester.accepted_at_us, local.seat.requester.attachment) = (accepted_at_us, attachment);
             if newcomer {
                 local.sent_ahead = None;
             }
@@ -66,7 +67,7 @@ impl NodeCore {
             missed.push((room.clone(), local.is_member() && missed_some));
         }
         for (room, missed) in missed {
-            self.rooms.schedule_refresh(&room, session);
+            self.rooms.schedule_claim(&room, session);
             if missed {
                 self.rooms.schedule_state_of_arrival(&room, session);
             }
@@ -79,19 +80,19 @@ impl NodeCore {
         now: Instant,
         client: &ClientId,
         session: SessionId,
-        (accepted_at_us, first_turn): (u64, u64),
+        (accepted_at_us, first_attachment): (u64, u64),
         states: &[SeatState<'_>],
     ) {
         if states.is_empty() && !self.rooms.sessions.contains_key(&session) {
             return;
         }
         let (id, rooms) = (&self.settings.id, &mut self.rooms);
-        let new = || RoomSession::from_other_node(client.clone(), (accepted_at_us, first_turn));
+        let new = || RoomSession::from_other_node(client.clone(), (accepted_at_us, first_attachment));
         let room_session = rooms.session(session, new);
         let requester = room_session.requester(session, MessageNumber::NONE, id);
         let read = |state| LocalSeat::read(now, state, requester.clone());
         let mut seats: BTreeMap<_, _> = states.iter().filter_map(read).collect();
-        let (turn, mut over) = (room_session.turn, Vec::new());
+        let (attachment, mut over) = (room_session.attachment, Vec::new());
         let former = room_session.seats.take();
         for (room, local) in &former {
             // A session that resumed elsewhere from an old state may lack it. The room decides.
@@ -105,7 +106,7 @@ impl NodeCore {
         seats.iter().for_each(|(room, seat)| room_session.seats.insert(room.clone(), seat.clone()));
         former.iter().for_each(|(room, _)| rooms.remove_seat(room, session));
         for (room, requester) in over {
-            let requester = Requester { turn, number: limits::MAX_REQUEST_ID, ..requester.clone() };
+            let requester = Requester { attachment, number: limits::MAX_REQUEST_ID, ..requester.clone() };
             rooms.drop_seat(session, room, requester);
         }
         for (room, local) in seats {
@@ -120,11 +121,11 @@ impl NodeCore {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let first = room_session.first_command();
         room_session.commands.retain(|command| command.key != key);
-        let (has_next, turn) = (room_session.first_command() != first, room_session.turn);
+        let (has_next, attachment) = (room_session.first_command() != first, room_session.attachment);
         for (room, LocalSeat { seat, .. }) in room_session.seats.take() {
             self.rooms.remove_seat(&room, session);
             // The session's next node claims the seat, unless both it and the edge are lost.
-            let requester = Requester { turn, number: limits::MAX_REQUEST_ID, ..seat.requester };
+            let requester = Requester { attachment, number: limits::MAX_REQUEST_ID, ..seat.requester };
             self.rooms.drop_seat(session, &room, requester);
         }
         if has_next {
@@ -157,9 +158,9 @@ impl NodeCore {
     pub(in crate::node) fn lingering_seats<'a>(&'a self, client: &'a ClientId, session: SessionId) -> Option<Item<'a>> {
         let room_session = self.rooms.sessions.get(&session).filter(|known| !known.seats.is_empty())?;
         // The seats may be of an earlier socket than the lingering session.
-        let RoomSession { accepted_at_us, turn, .. } = *room_session;
+        let RoomSession { accepted_at_us, attachment, .. } = *room_session;
         let seats = room_session.seat_states();
-        Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, turn, seats })
+        Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats })
     }
 
     /// Sends a former session's seats to the peer node that serves it now. The session may have
@@ -172,9 +173,9 @@ impl NodeCore {
     ) {
         let is_older = |known: &&RoomSession| known.accepted_at_us < accepted_at_us && !known.seats.is_empty();
         let Some(former) = self.rooms.sessions.get(&session).filter(is_older) else { return };
-        let RoomSession { accepted_at_us, turn, .. } = *former;
+        let RoomSession { accepted_at_us, attachment, .. } = *former;
         let seats = former.seat_states();
-        let item = Item::Seats { client_id: client.as_str(), session, accepted_at_us, turn, seats };
+        let item = Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats };
         self.peers.note(Some(peer), &item);
     }
 
@@ -186,25 +187,25 @@ impl NodeCore {
         now: Instant,
         client: &ClientId,
         session: SessionId,
-        (accepted_at_us, turn): (u64, u64),
+        (accepted_at_us, attachment): (u64, u64),
         states: &[SeatState<'_>],
     ) {
         let holder = self.directory.holder(client.as_str()).filter(|(_, holder)| holder.id == session);
-        let resumed = holder.map(|(_, holder)| (holder.accepted_at_us, self.rooms.turn(holder.turn)));
+        let resumed = holder.map(|(_, holder)| (holder.accepted_at_us, self.rooms.attachment(holder.attachment)));
         let lingers = self.directory.lingering_session(client, session).is_some();
         if resumed.is_none() && !lingers {
             return;
         }
-        let known = self.rooms.sessions.get(&session).map(|known| (known.accepted_at_us, known.turn));
-        if known.max(resumed).is_some_and(|present| is_earlier_attachment((accepted_at_us, turn), present)) {
+        let known = self.rooms.sessions.get(&session).map(|known| (known.accepted_at_us, known.attachment));
+        if known.max(resumed).is_some_and(|present| is_earlier_attachment((accepted_at_us, attachment), present)) {
             // The socket's present attachment began with these seats, and may have left them since.
             return;
         }
-        let attachment = resumed.unwrap_or((accepted_at_us, turn_at_next_node(turn, self.rooms.drops)));
+        let attachment = resumed.unwrap_or((accepted_at_us, attachment_at_next_node(attachment, self.rooms.drops)));
         let new = || RoomSession::from_other_node(client.clone(), attachment);
         let room_session = self.rooms.session(session, new);
-        if (room_session.accepted_at_us, room_session.turn) < attachment {
-            (room_session.accepted_at_us, room_session.turn) = attachment;
+        if (room_session.accepted_at_us, room_session.attachment) < attachment {
+            (room_session.accepted_at_us, room_session.attachment) = attachment;
             for (_, local) in room_session.seats.iter_mut() {
                 local.seat.requester.accepted_at_us = attachment.0;
             }
@@ -224,7 +225,7 @@ impl NodeCore {
         }
         for (room, status, sent) in &news {
             self.rooms.add_seat(room, session, *status, *sent);
-            self.rooms.schedule_refresh(room, session);
+            self.rooms.schedule_claim(room, session);
             if resumed.is_some() && status.is_member() {
                 self.rooms.schedule_state_of_arrival(room, session);
             }

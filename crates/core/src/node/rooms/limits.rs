@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::edge::{Rate, whole_ms};
 use signaling_protocol::{ErrorCode, RoomName};
-use signaling_rooms::{Op, OpResult, RoomEvents, RoomOptions};
+use signaling_rooms::{OpResult, Operation, RoomEvents, RoomOptions};
 use signaling_wire::SessionId;
 use signaling_wire::grant::Grant;
 
@@ -55,8 +55,14 @@ impl NodeCore {
     }
 
     /// Charges a join or leave to its client, and a new room to the subject of its token too.
-    pub(super) fn charge(&mut self, now: Instant, purpose: &Purpose, (room, op): (&RoomName, &Op), result: &OpResult) {
-        let (Op::Join { requester, .. } | Op::Leave { requester }) = op else { return };
+    pub(super) fn charge(
+        &mut self,
+        now: Instant,
+        purpose: &Purpose,
+        (room, op): (&RoomName, &Operation),
+        result: &OpResult,
+    ) {
+        let (Operation::Join { requester, .. } | Operation::Leave { requester }) = op else { return };
         let client = requester.client.as_str();
         let key = if let Purpose::Command { key, .. } = *purpose { Some(key) } else { None };
         if RoomOptions::of(room).events != RoomEvents::None {

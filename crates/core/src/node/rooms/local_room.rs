@@ -48,7 +48,7 @@ pub(super) struct LocalRoom {
     pub(super) state_requested: Option<Instant>,
     /// Earliest time of the next request for the state. `None`: now.
     pub(super) next_request_at: Option<Instant>,
-    /// Seats to refresh soon: they came from another node or may have changed.
+    /// Seats to claim soon: they came from another node or may have changed.
     pub(super) unconfirmed: BTreeSet<SessionId>,
     /// Members by owners' answers about recipients of confined clients, each with its time.
     pub(super) known_members: BTreeMap<ClientId, Instant>,
@@ -267,15 +267,15 @@ impl Rooms {
         }
     }
 
-    /// Schedules a refresh of all seats in a room at this node.
-    pub(in crate::node) fn schedule_refresh_of_all(&mut self, room: &RoomName) {
+    /// Schedules a claim of all seats in a room at this node.
+    pub(in crate::node) fn schedule_claims(&mut self, room: &RoomName) {
         if let Some(local) = self.activate(room) {
             local.unconfirmed = local.sessions();
         }
     }
 
-    /// Schedules a refresh of one seat.
-    pub(super) fn schedule_refresh(&mut self, room: &RoomName, session: SessionId) {
+    /// Schedules a claim of one seat.
+    pub(super) fn schedule_claim(&mut self, room: &RoomName, session: SessionId) {
         if let Some(local) = self.activate(room) {
             local.unconfirmed.insert(session);
         }

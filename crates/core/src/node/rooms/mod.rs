@@ -223,9 +223,9 @@ impl Rooms {
         })
     }
 
-    /// Returns the turn of a session after this number of attachments and the drops of this node.
-    fn turn(&self, attachments: u32) -> u64 {
-        room_session::later_turn(u64::from(attachments) << 40, self.drops)
+    /// Returns the number of a session's last attachment, with the drops of this node.
+    fn attachment(&self, attachments: u32) -> u64 {
+        room_session::later_attachment(u64::from(attachments) << 40, self.drops)
     }
 
     /// Returns the rooms in which sessions of this node have seats.

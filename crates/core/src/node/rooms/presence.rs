@@ -8,11 +8,11 @@ use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{RoomName, limits};
 use signaling_rendezvous::KeyHash;
-use signaling_rooms::{Op, OpResult, Requester, Seat, SeatStatus, Stamp};
+use signaling_rooms::{OpResult, Operation, Requester, Seat, SeatStatus, Stamp};
 use signaling_wire::{MessageNumber, SessionId};
 
 use super::super::NodeCore;
-use super::room_session::{Command, LocalSeat, NO_STATE, RoomSession, later_turn};
+use super::room_session::{Command, LocalSeat, NO_STATE, RoomSession, later_attachment};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{Rooms, messages};
 
@@ -87,7 +87,7 @@ impl Rooms {
         for (confirmed_in, sessions) in by_confirmation {
             let (seats, sent) = self.seats(room, &sessions);
             self.counts.restored += seats.len() as u64;
-            self.enqueue_seats(room, Op::Restore { seats, confirmed_in, version, capacity }, sent);
+            self.enqueue_seats(room, Operation::Restore { seats, confirmed_in, version, capacity }, sent);
         }
     }
 
@@ -95,7 +95,7 @@ impl Rooms {
     /// has it at this node or claims it again.
     pub(super) fn drop_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
         if self.seat_mut(session, room).is_none() {
-            let op = Op::Drop { requester, keep: self.settings.rules.stale };
+            let op = Operation::Drop { requester, keep: self.settings.rules.stale };
             self.enqueue(Urgency::Background, RoomTask::new(Purpose::Upkeep, room.clone(), op));
         }
     }
@@ -113,14 +113,14 @@ impl Rooms {
                 latest = *sent;
             }
             let mut seat = seat.clone();
-            seat.requester.turn = room_session.turn;
+            seat.requester.attachment = room_session.attachment;
             Some(seat)
         };
         let seats = sessions.iter().filter_map(seat).collect();
         (seats, latest)
     }
 
-    fn enqueue_seats(&mut self, room: &RoomName, op: Op, sent: Stamp) {
+    fn enqueue_seats(&mut self, room: &RoomName, op: Operation, sent: Stamp) {
         let purpose = Purpose::Seats { known: self.followed_state(room), sent };
         self.enqueue(Urgency::Background, RoomTask::new(purpose, room.clone(), op));
     }
@@ -162,26 +162,26 @@ impl NodeCore {
     }
 
     /// Claims seats that came from another node or may have changed.
-    pub(in crate::node) fn refresh_unconfirmed(&mut self, room: &RoomName) {
+    pub(in crate::node) fn claim_unconfirmed(&mut self, room: &RoomName) {
         let Some(local) = self.rooms.local.get_mut(room) else { return };
         let sessions = std::mem::take(&mut local.unconfirmed);
-        self.refresh(room, sessions);
+        self.claim(room, sessions);
     }
 
-    fn refresh(&mut self, room: &RoomName, sessions: BTreeSet<SessionId>) {
+    fn claim(&mut self, room: &RoomName, sessions: BTreeSet<SessionId>) {
         let is_lost = self.rooms.local.get(room).is_some_and(|local| local.sequencer.may_be_lost());
         let mut sessions: Vec<_> = sessions.into_iter().filter(|session| self.is_responsible_for(*session)).collect();
         if is_lost {
-            // A seat that is over is not restored. A refresh after the loss reports it.
+            // A seat that is over is not restored. A claim after the loss reports it.
             let over = sessions.extract_if(.., |session| self.rooms.is_over(*session, room)).collect::<Vec<_>>();
-            over.into_iter().for_each(|session| self.rooms.schedule_refresh(room, session));
+            over.into_iter().for_each(|session| self.rooms.schedule_claim(room, session));
         }
         for sessions in sessions.chunks(SEATS_PER_OP) {
             if is_lost {
                 self.rooms.restore(room, sessions, 0);
             } else {
                 let (seats, sent) = self.rooms.seats(room, sessions);
-                self.rooms.enqueue_seats(room, Op::Refresh { seats }, sent);
+                self.rooms.enqueue_seats(room, Operation::Claim { seats }, sent);
             }
         }
     }
@@ -275,7 +275,7 @@ impl NodeCore {
         if room_session.commands.front().is_some_and(is_about_room) {
             if local.is_over || local.seat.status.is_member() != status.is_member() {
                 // The command may fail. Then the client has to learn of this change.
-                self.rooms.schedule_refresh(room, session);
+                self.rooms.schedule_claim(room, session);
             }
             return;
         }
@@ -358,13 +358,13 @@ impl NodeCore {
             let has_moved = self.is_located(room_session.client.as_str(), session);
             for (room, LocalSeat { seat: Seat { requester, .. }, .. }) in room_session.seats.take() {
                 self.rooms.remove_seat(&room, session);
-                let (turn, number) = (room_session.turn, limits::MAX_REQUEST_ID);
-                let requester = Requester { turn, number, ..requester };
+                let (attachment, number) = (room_session.attachment, limits::MAX_REQUEST_ID);
+                let requester = Requester { attachment, number, ..requester };
                 if has_moved {
                     // The other node claims the seat, maybe only after the grace time.
                     self.rooms.drop_seat(session, &room, requester);
                 } else {
-                    let task = RoomTask::new(Purpose::Upkeep, room, Op::Drop { requester, keep });
+                    let task = RoomTask::new(Purpose::Upkeep, room, Operation::Drop { requester, keep });
                     self.rooms.enqueue(Urgency::Background, task);
                 }
             }
@@ -389,11 +389,12 @@ impl NodeCore {
         Some(*room_session.socket_lost_at.get_or_insert(now))
     }
 
-    /// Claims a joined seat again if this node has dropped it since it sent the join, of this turn.
-    pub(super) fn claim_dropped_seat(&mut self, session: SessionId, room: &RoomName, turn: u64) {
-        let is_later = |room_session: &RoomSession| room_session.turn > turn && room_session.seats.contains(room);
+    /// Claims a joined seat again if this node has dropped it since it sent the join, of this attachment.
+    pub(super) fn claim_dropped_seat(&mut self, session: SessionId, room: &RoomName, attachment: u64) {
+        let is_later =
+            |room_session: &RoomSession| room_session.attachment > attachment && room_session.seats.contains(room);
         if self.rooms.sessions.get(&session).is_some_and(is_later) {
-            self.rooms.schedule_refresh(room, session);
+            self.rooms.schedule_claim(room, session);
         }
     }
 
@@ -404,15 +405,15 @@ impl NodeCore {
             return;
         }
         let is_same = |known: &&mut RoomSession| known.accepted_at_us == requester.accepted_at_us;
-        let mut turn = requester.turn;
+        let mut attachment = requester.attachment;
         if let Some(room_session) = known.filter(is_same) {
-            // Later operations of the session have a later turn, and claim the seat again.
+            // Later operations of the session have a later attachment, and claim the seat again.
             self.rooms.drops += 1;
-            turn = room_session.turn;
-            room_session.turn = later_turn(turn, self.rooms.drops);
+            attachment = room_session.attachment;
+            room_session.attachment = later_attachment(attachment, self.rooms.drops);
         }
         let number = limits::MAX_REQUEST_ID;
-        self.rooms.drop_seat(session, room, Requester { turn, number, ..requester });
+        self.rooms.drop_seat(session, room, Requester { attachment, number, ..requester });
     }
 
     /// Removes a session if it has no seats and no pending commands.
@@ -464,7 +465,8 @@ mod tests {
         let room = RoomName::new("r").unwrap();
         let client = ClientId::new("alice").unwrap();
         let session = SessionId([1; 16]);
-        let requester = Requester { client: client.clone(), session, accepted_at_us: 1, turn: 1, number: 1, node: id };
+        let requester =
+            Requester { client: client.clone(), session, accepted_at_us: 1, attachment: 1, number: 1, node: id };
         let seat = Seat { requester, status: SeatStatus::Member { place: 1 }, data: None };
         let sent = Stamp { incarnation: 1, version: 5 };
         let local = LocalSeat { seat: seat.clone(), sent, confirmed_in: (0, 0), sent_ahead: None, is_over: false };

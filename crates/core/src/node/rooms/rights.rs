@@ -4,7 +4,7 @@
 use signaling_protocol::RoomName;
 use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::server::ServerMessage;
-use signaling_rooms::{Op, Requester, RoomOptions};
+use signaling_rooms::{Operation, Requester, RoomOptions};
 use signaling_wire::SessionId;
 use signaling_wire::grant::Grant;
 
@@ -34,7 +34,7 @@ impl NodeCore {
         if forbidden.is_empty() {
             return;
         }
-        let turn = room_session.turn;
+        let attachment = room_session.attachment;
         let seats: Vec<_> = forbidden
             .into_iter()
             .filter_map(|room| room_session.seats.remove(&room).map(|seat| (room, seat)))
@@ -44,7 +44,7 @@ impl NodeCore {
             self.rooms.remove_seat(&room, session);
             let left = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Forbidden }.to_json();
             self.notify(key, &left);
-            let op = Op::Remove { requester: Requester { turn, ..local.seat.requester } };
+            let op = Operation::Remove { requester: Requester { attachment, ..local.seat.requester } };
             self.rooms.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Upkeep, room, op));
         }
         self.remove_if_idle(session);

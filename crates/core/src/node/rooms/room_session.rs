@@ -22,21 +22,23 @@ pub(super) fn is_behind(sent: Stamp, known: Stamp) -> bool {
     sent.incarnation != known.incarnation || sent.version < known.version
 }
 
-/// Returns the turn of the same attachment after this number of drops ([`RoomSession::turn`]).
-pub(super) fn later_turn(turn: u64, drops: u32) -> u64 {
-    (turn >> 32 << 32) + u64::from(drops)
+/// Returns the number of the same attachment after these drops ([`RoomSession::attachment`]).
+pub(super) fn later_attachment(attachment: u64, drops: u32) -> u64 {
+    (attachment >> 32 << 32) + u64::from(drops)
 }
 
-/// Returns the turn of a lingering session at the next node, which has had this number of drops.
-/// It is lower than that of the next attachment.
-pub(super) fn turn_at_next_node(turn: u64, drops: u32) -> u64 {
-    later_turn(turn.saturating_add(1 << 32), drops)
+/// Returns the number of a lingering session at the next node, which has had these drops. It is
+/// lower than that of the next attachment.
+pub(super) fn attachment_at_next_node(attachment: u64, drops: u32) -> u64 {
+    later_attachment(attachment.saturating_add(1 << 32), drops)
 }
 
-/// Returns `true` if the first of two pairs of socket and turn is of an earlier attachment of the
-/// same socket.
-pub(super) fn is_earlier_attachment((socket, turn): (u64, u64), (present, present_turn): (u64, u64)) -> bool {
-    socket == present && turn >> 40 < present_turn >> 40
+/// Returns `true` if the first of two pairs of socket and attachment is earlier, of the same socket.
+pub(super) fn is_earlier_attachment(
+    (socket, attachment): (u64, u64),
+    (present, present_attachment): (u64, u64),
+) -> bool {
+    socket == present && attachment >> 40 < present_attachment >> 40
 }
 
 /// A session's seat in a room, and what its client received of the room.
@@ -164,10 +166,10 @@ pub(super) struct RoomSession {
     pub(super) client: ClientId,
     /// Time at which its last socket was accepted, in microseconds since 1970.
     pub(super) accepted_at_us: u64,
-    /// Orders operations with one `accepted_at_us`: the one with the higher turn is later. Bits
+    /// Orders operations with one `accepted_at_us`: the one with the higher number is later. Bits
     /// from 40 on count the attachments with that socket, bits 32 to 39 the moves while it lingers.
     /// The low 32 bits have the number of seats that this node had dropped during their sessions.
-    pub(super) turn: u64,
+    pub(super) attachment: u64,
     pub(super) seats: Seats,
     /// Queue of commands. An owner works on the first one.
     pub(super) commands: VecDeque<Command>,
@@ -183,11 +185,11 @@ pub(super) struct RoomSession {
 }
 
 impl RoomSession {
-    pub(super) fn new(client: ClientId, (accepted_at_us, turn): (u64, u64)) -> Self {
+    pub(super) fn new(client: ClientId, (accepted_at_us, attachment): (u64, u64)) -> Self {
         Self {
             client,
             accepted_at_us,
-            turn,
+            attachment,
             seats: Seats::default(),
             commands: VecDeque::new(),
             found: Vec::new(),
@@ -236,8 +238,8 @@ impl RoomSession {
 
     /// Returns the requester for the owner: this session at `node`, with the number of a command.
     pub(super) fn requester(&self, session: SessionId, number: MessageNumber, node: &NodeId) -> Requester {
-        let Self { ref client, accepted_at_us, turn, .. } = *self;
-        Requester { client: client.clone(), session, accepted_at_us, turn, number: number.0, node: node.clone() }
+        let Self { ref client, accepted_at_us, attachment, .. } = *self;
+        Requester { client: client.clone(), session, accepted_at_us, attachment, number: number.0, node: node.clone() }
     }
 
     /// Returns its seats for the next node, without seats that are out or unknown.

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use signaling_protocol::{ClientId, ErrorCode, RoomName};
-use signaling_rooms::{Op, OpResult};
+use signaling_rooms::{OpResult, Operation};
 use signaling_wire::SessionId;
 use signaling_wire::grant::SignalScope;
 
@@ -56,7 +56,7 @@ impl NodeCore {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return Err(NO_SHARED_ROOM) };
         let Some(command) = room_session.commands.front_mut() else { return Err(NO_SHARED_ROOM) };
         let CommandKind::Signal { to, .. } = &command.kind else { return Err(NO_SHARED_ROOM) };
-        let op = Op::Find { client: to.clone() };
+        let op = Operation::Find { client: to.clone() };
         let last = command.room.take();
         let mut rooms = room_session.seats.iter().filter(|(_, seat)| seat.is_member()).map(|(room, _)| room);
         let next = rooms.find(|room| last.as_ref().is_none_or(|last| *room > last)).ok_or(NO_SHARED_ROOM)?.clone();

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Op, OpResult, Request, Stamp, Unavailable};
+use signaling_rooms::{OpResult, Operation, Request, Stamp, Unavailable};
 use signaling_wire::{Seq, SessionId};
 
 use super::super::{NodeCore, SessionKey};
@@ -53,7 +53,7 @@ pub(super) enum Purpose {
 }
 
 impl RoomTask {
-    pub(super) fn new(purpose: Purpose, room: RoomName, op: Op) -> Self {
+    pub(super) fn new(purpose: Purpose, room: RoomName, op: Operation) -> Self {
         Self { purpose, request: Request { room, op } }
     }
 
@@ -65,14 +65,15 @@ impl RoomTask {
 
     /// Returns `true` for a client's command that joins or leaves the room.
     pub(in crate::node) fn is_move(&self) -> bool {
-        matches!(self.purpose, Purpose::Command { .. }) && matches!(self.request.op, Op::Join { .. } | Op::Leave { .. })
+        matches!(self.purpose, Purpose::Command { .. })
+            && matches!(self.request.op, Operation::Join { .. } | Operation::Leave { .. })
     }
 
     /// Returns the task without the seats of sessions for which `is_over` returns `true`; it can
-    /// have none left. `None`: it has no such seat, or is no refresh or restore.
+    /// have none left. `None`: it has no such seat, or is no claim or restore.
     pub(in crate::node) fn without_seats(&self, is_over: impl Fn(SessionId) -> bool) -> Option<Self> {
         let mut task = self.clone();
-        let (Op::Refresh { seats } | Op::Restore { seats, .. }) = &mut task.request.op else { return None };
+        let (Operation::Claim { seats } | Operation::Restore { seats, .. }) = &mut task.request.op else { return None };
         let before = seats.len();
         seats.retain(|seat| !is_over(seat.requester.session));
         (seats.len() < before).then_some(task)
@@ -114,7 +115,7 @@ impl Rooms {
 impl NodeCore {
     /// Handles the answer of the owner to a task: answers its client or operator, and announces
     /// changes. `Err`: no result; the operation may have been applied or not. A client's command is
-    /// then refused as `room_store_unavailable`; earlier answers can decide a signal.
+    /// then refused as `room_unavailable`; earlier answers can decide a signal.
     pub(in crate::node) fn room_answered(
         &mut self,
         now: Instant,
@@ -135,21 +136,21 @@ impl NodeCore {
         let is_state = matches!(purpose, Purpose::State { .. });
         let is_lost = !is_state && self.detect_loss(now, &room, &purpose, result.stamp());
         let is_valid = match (&purpose, &op) {
-            (Purpose::Seats { sent, .. }, Op::Refresh { seats }) => {
+            (Purpose::Seats { sent, .. }, Operation::Claim { seats }) => {
                 // If the whole room may be lost, this answer is outdated: all seats are restored.
                 is_lost
                     || !self.rooms.restore_later(&room, seats, *sent, result.stamp())
                         && self.seats_answered(now, &room, seats, &result, true)
             }
-            (Purpose::Seats { .. }, Op::Restore { seats, .. }) => {
+            (Purpose::Seats { .. }, Operation::Restore { seats, .. }) => {
                 self.seats_answered(now, &room, seats, &result, false)
             }
             (&Purpose::State { requested }, _) => self.state_answered(now, requested, &room, &result),
             (&Purpose::Command { session, key, seq }, _) => {
                 self.command_answered(now, (session, key, seq), &room, &result);
-                if let Op::Join { requester, .. } = &op {
+                if let Operation::Join { requester, .. } = &op {
                     self.drop_unknown_seat(session, &room, requester.clone());
-                    self.claim_dropped_seat(session, &room, requester.turn);
+                    self.claim_dropped_seat(session, &room, requester.attachment);
                 }
                 true
             }
@@ -173,22 +174,22 @@ impl NodeCore {
     pub(in crate::node) fn joined_late(&mut self, now: Instant, task: &RoomTask, result: &OpResult) {
         self.charge(now, &task.purpose, (&task.request.room, &task.request.op), result);
         let has_seat = result.statuses.first().is_some_and(|status| status.is_present());
-        if let (Purpose::Command { session, .. }, Op::Join { requester, .. }) = (&task.purpose, &task.request.op)
+        if let (Purpose::Command { session, .. }, Operation::Join { requester, .. }) = (&task.purpose, &task.request.op)
             && has_seat
         {
-            // Later operations of the session have a later turn or number.
+            // Later operations of the session have a later attachment or number.
             self.rooms.drop_seat(*session, &task.request.room, requester.clone());
         }
     }
 
     /// Handles a request without a result. Dropped seats expire, and a client's command fails.
-    fn owner_failed(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, op: Op) {
+    fn owner_failed(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, op: Operation) {
         match *purpose {
             Purpose::Command { session, key, seq } => {
                 match op {
-                    Op::Join { requester, .. } => self.drop_unknown_seat(session, room, requester),
+                    Operation::Join { requester, .. } => self.drop_unknown_seat(session, room, requester),
                     // The command may be carried out later.
-                    Op::Leave { .. } => self.rooms.schedule_refresh(room, session),
+                    Operation::Leave { .. } => self.rooms.schedule_claim(room, session),
                     _ => {}
                 }
                 self.command_failed(now, (session, key, seq));

@@ -12,7 +12,7 @@ use signaling_admin::{Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::ids::is_reserved;
 use signaling_protocol::{ClientId, RoomName};
-use signaling_rooms::{Op, OpResult, Request, Unavailable};
+use signaling_rooms::{OpResult, Operation, Request, Unavailable};
 use signaling_server::admin::handlers::{QueryResult, bad_request, query};
 use signaling_server::http::Refused;
 use tokio::sync::oneshot;
@@ -26,7 +26,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const COUNTS_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl OperatorApi {
-    async fn ask_owner(&self, room: RoomName, op: Op) -> Result<OpResult, Unavailable> {
+    async fn ask_owner(&self, room: RoomName, op: Operation) -> Result<OpResult, Unavailable> {
         let stops = || Unavailable("this node stops".into());
         let (reply, answer) = oneshot::channel();
         let request = Request { room, op };
@@ -67,8 +67,8 @@ fn here(core: &NodeCore, page: &Page) -> Rooms {
 async fn set_counts(api: &OperatorApi, rooms: &mut [RoomRow]) {
     for row in rooms {
         let Ok(room) = RoomName::new(&row.room) else { continue };
-        // A refresh without seats only ends expired seats and admits waiting clients.
-        let Ok(result) = api.ask_owner(room, Op::Refresh { seats: Vec::new() }).await else { return };
+        // A claim without seats only ends expired seats and admits waiting clients.
+        let Ok(result) = api.ask_owner(room, Operation::Claim { seats: Vec::new() }).await else { return };
         let OpResult { count, waiting, capacity, .. } = result;
         (row.members, row.waiting, row.capacity, row.from_owner) = (count, waiting, capacity, true);
     }
@@ -87,7 +87,7 @@ struct Capacity {
     capacity: u32,
 }
 
-/// Serves `GET /admin/rooms/ROOM`. Refuses it by 503 `room_store_unavailable` if the owner fails,
+/// Serves `GET /admin/rooms/ROOM`. Refuses it by 503 `room_unavailable` if the owner fails,
 /// like the other requests for one room.
 pub(super) async fn show(
     State(api): State<OperatorApi>,
@@ -96,7 +96,7 @@ pub(super) async fn show(
 ) -> Result<Json<Room>, Refused> {
     let after = query(parsed)?.after.filter(|after| !after.is_empty());
     let after = after.as_deref().map(ClientId::new).transpose()?;
-    ask(&api, &room, Op::List { after }).await
+    ask(&api, &room, Operation::List { after }).await
 }
 
 /// Serves `PUT /admin/rooms/ROOM/capacity`, except for reserved names (400).
@@ -110,7 +110,7 @@ pub(super) async fn set_capacity(
     if is_reserved(&room) {
         return Err(bad_request("a room whose name begins with `~` has no capacity; name another room".to_owned()));
     }
-    ask(&api, &room, Op::SetCapacity { capacity: Some(capacity) }).await
+    ask(&api, &room, Operation::SetCapacity { capacity: Some(capacity) }).await
 }
 
 /// Serves `DELETE /admin/rooms/ROOM/capacity`: the room then has the capacity of the mesh.
@@ -118,14 +118,14 @@ pub(super) async fn reset_capacity(
     State(api): State<OperatorApi>,
     Path(room): Path<String>,
 ) -> Result<Json<Room>, Refused> {
-    ask(&api, &room, Op::SetCapacity { capacity: None }).await
+    ask(&api, &room, Operation::SetCapacity { capacity: None }).await
 }
 
-async fn ask(api: &OperatorApi, room: &str, op: Op) -> Result<Json<Room>, Refused> {
+async fn ask(api: &OperatorApi, room: &str, op: Operation) -> Result<Json<Room>, Refused> {
     let room = RoomName::new(room)?;
     let result = api.ask_owner(room.clone(), op).await.map_err(|error| Refused {
         retry_after: Some(RETRY_AFTER),
-        ..Refused::new(StatusCode::SERVICE_UNAVAILABLE, "room_store_unavailable", error.to_string())
+        ..Refused::new(StatusCode::SERVICE_UNAVAILABLE, "room_unavailable", error.to_string())
     })?;
     let OpResult { version, capacity, count, waiting, more, members, .. } = result;
     let member = |member: signaling_rooms::Member| Member {
