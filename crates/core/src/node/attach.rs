@@ -98,6 +98,7 @@ impl NodeCore {
         session.grant = Some(Rc::new(grant));
         let id = session.id;
         self.leave_forbidden_rooms(id);
+        self.carry_out();
     }
 
     /// Resumes the holder's session for a newcomer.
@@ -172,10 +173,12 @@ impl NodeCore {
         self.trunks.bind(at, key);
         if cause != Some(DetachReason::Left) {
             self.attach_seats(now, key);
+            self.carry_out();
         }
         self.send_attached(key, false, &[]);
         if ends_with_socket {
             self.queue_leave_all(now, key);
+            self.carry_out();
         } else if cause != Some(DetachReason::Left) {
             self.store_lingering(now, &client_id, lingering);
         }
@@ -194,10 +197,12 @@ impl NodeCore {
         let key = self.directory.attach(session);
         self.trunks.bind(at, key);
         self.attach_seats(now, key);
+        self.carry_out();
         self.custody.routes_dirty = true;
         self.counts.attached += 1;
         self.send_attached(key, resumed, &greeting);
         self.leave_forbidden_rooms(id);
+        self.carry_out();
         for message in self.custody.holds.take(client_id.as_str()) {
             self.down(now, key, message);
         }
@@ -259,6 +264,7 @@ impl NodeCore {
         let ends = |session: &Session| session.ends_with_socket && session.edge_reported_end;
         if cause == DetachReason::Left || self.directory.get(key).is_some_and(ends) {
             self.queue_leave_all(now, key);
+            self.carry_out();
         } else {
             self.linger(now, key);
         }
@@ -303,7 +309,7 @@ impl NodeCore {
     /// Removes a session without a socket after its last frame, once all frames have outcomes.
     pub(super) fn remove_if_done(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get(key) else { return };
-        if !session.socket_ended || !session.detached || !session.is_settled() {
+        if !session.socket_ended || !session.detached || !session.is_settled() || self.rooms.unanswered(key) != (0, 0) {
             return;
         }
         self.trunks.unbind((session.trunk, session.slot));
@@ -340,7 +346,9 @@ impl NodeCore {
         // Without a socket the seats stay with the lingering session, or the one that resumed it.
         if was_here {
             self.release_seats(now, (attachment.session, key));
+            self.carry_out();
         }
+        self.rooms.forget_socket(key);
         self.directory.sessions.remove(key);
     }
 }

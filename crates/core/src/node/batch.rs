@@ -114,6 +114,7 @@ impl NodeCore {
                 let mut item = Item::take(&mut bytes)?;
                 item.shorten_ttl(late);
                 self.item(now, at.peer, &sender, &item);
+                self.carry_out();
             }
         }
         Ok(())
@@ -212,6 +213,7 @@ impl NodeCore {
             self.send_all_locations(now);
             if let Some(node) = self.peers.id(key).cloned() {
                 self.room_peer_restarted(now, &node);
+                self.carry_out();
             }
         }
     }

@@ -288,24 +288,15 @@ impl Lane {
         room
     }
 
-    /// Adds items that do not wait for the flush delay. Returns `false` and adds none if `limit`
-    /// bytes of notes are queued.
-    pub(super) fn note_now(&mut self, limit: usize, items: &[Item<'_>]) -> bool {
-        let room = self.notes.bytes() < limit;
-        if room {
-            items.iter().for_each(|item| self.notes.add(|out| item.append(out)));
-            self.has_urgent_note = true;
-        }
-        room
+    /// Adds an encoded item, also above the limit. `is_urgent`: it does not wait for the flush delay.
+    pub(super) fn note_encoded(&mut self, item: &[u8], is_urgent: bool) {
+        self.notes.add(|out| out.extend_from_slice(item));
+        self.has_urgent_note |= is_urgent;
     }
 
-    /// Adds items of about this size that belong together, without the flush delay. Returns `false`
-    /// and adds none if half of the room for notes is taken, or `bytes` exceed the rest. Items that
-    /// exceed all of the room go into a lane without notes.
-    pub(super) fn note_run(&mut self, bytes: usize, items: &[Item<'_>]) -> bool {
-        let queued = self.notes.bytes();
-        let has_room = queued < MAX_WAITING / 2 && queued + bytes < MAX_WAITING;
-        (has_room || queued == 0) && self.note_now(MAX_WAITING, items)
+    /// Returns the bytes of queued items other than envelopes and outcomes.
+    pub(super) fn queued_notes(&self) -> usize {
+        self.notes.bytes()
     }
 
     /// Returns the final outcome of a message that is queued or in the window. `None`: none is.
@@ -623,25 +614,6 @@ mod tests {
         assert!(lane.is_idle());
         lane.opened(now);
         assert_eq!(take(&mut lane, now, &mut batches), [(1, 0)], "the number is needed all the same");
-    }
-
-    #[test]
-    fn run_of_notes_is_queued_if_it_fits_or_is_first() {
-        let now = Instant::now();
-        let part = [0; 128 * 1024];
-        let at = forward::LogPosition { epoch: 1, number: 1 };
-        let item = Item::RoomCopy { room: "r", at, offset: 0, part: &part, last: true };
-        let queue = |lane: &mut Lane, parts: usize| lane.note_run(parts * part.len(), &vec![item.clone(); parts]);
-        let mut lane = open_lane(now);
-        assert!(queue(&mut lane, 31));
-        assert!(!queue(&mut lane, 33), "the run does not fit");
-        assert!(queue(&mut lane, 32));
-        assert!(!queue(&mut lane, 1), "half of the room is for other notes");
-        assert!(lane.waiting_bytes() < MAX_WAITING);
-        assert!(lane.note_now(MAX_WAITING, std::slice::from_ref(&item)));
-        let mut lane = open_lane(now);
-        assert!(queue(&mut lane, 100), "it can never fit");
-        assert!(!queue(&mut lane, 1));
     }
 
     #[test]

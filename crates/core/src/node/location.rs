@@ -123,6 +123,7 @@ impl NodeCore {
             self.directory.lingering.remove(&client);
         }
         self.forward_seats(peer, &client, attachment);
+        self.carry_out();
         if self.directory.locations.insert(client.clone(), known).is_none_or(|before| before.peer != peer) {
             self.custody.routes_dirty = true;
             self.replace_held(now, &client);

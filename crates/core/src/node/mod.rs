@@ -32,6 +32,7 @@
 //! | two sockets of one client id | `takeover` |
 //! | clients at other nodes than the ranking names | `location` |
 //! | views, suspects, draining, lanes | `view` |
+//! | effects of rooms | `carry_out` |
 //! | kicks | `kicking` |
 //! | periodic work | `sweep` |
 //! | answers for operators | `report` |
@@ -39,6 +40,7 @@
 
 mod attach;
 mod batch;
+mod carry_out;
 mod custody;
 mod deadline;
 mod delivered_ids;

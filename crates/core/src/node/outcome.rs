@@ -128,6 +128,7 @@ impl NodeCore {
         };
         if sent.to_many {
             self.count_broadcast_outcome(session, sent.number, written);
+            self.carry_out();
         } else if !written {
             self.unavailable(session, sent.seq, sent.id, to.as_str());
         } else {

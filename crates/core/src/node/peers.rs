@@ -340,19 +340,21 @@ impl Peers {
         self.dropped += u64::from(!sent);
     }
 
-    /// Queues an item without the flush delay. Returns `false` and drops it without a peer or room.
-    pub(super) fn note_now(&mut self, peer: &NodeId, item: &Item<'_>) -> bool {
-        let lane = self.key(peer.as_str()).and_then(|peer| self.lane_mut(peer));
-        let sent = lane.is_some_and(|lane| lane.note_now(MAX_WAITING, std::slice::from_ref(item)));
-        self.dropped += u64::from(!sent);
-        sent
+    /// Queues an encoded item of rooms, also above the limit. `is_urgent`: without the flush delay.
+    pub(super) fn note_encoded(&mut self, peer: &NodeId, item: &[u8], is_urgent: bool) {
+        if let Some(lane) = self.key(peer.as_str()).and_then(|peer| self.lane_mut(peer)) {
+            lane.note_encoded(item, is_urgent);
+        }
     }
 
-    /// Queues items of about this size that belong together, as [`Lane::note_run`]. Returns `false`
-    /// and queues none without a peer or room.
-    pub(super) fn note_run(&mut self, peer: &NodeId, bytes: usize, items: &[Item<'_>]) -> bool {
-        let lane = self.key(peer.as_str()).and_then(|peer| self.lane_mut(peer));
-        lane.is_some_and(|lane| lane.note_run(bytes, items))
+    /// Returns the bytes of queued items other than messages. `None`: the peer is unknown.
+    pub(super) fn queued_notes(&self, peer: &NodeId) -> Option<usize> {
+        self.lane(self.key(peer.as_str())?).map(Lane::queued_notes)
+    }
+
+    /// Returns the peers that answer.
+    pub(super) fn answering(&self) -> impl Iterator<Item = &NodeId> {
+        self.peers.values().filter(|peer| peer.trust.is_answering()).map(|peer| &peer.id)
     }
 
     /// Queues encoded items that belong together, or drops them without a peer or room.

@@ -67,7 +67,8 @@ impl NodeCore {
 
     /// Returns the session of a client. `None`: it has no socket at this node.
     pub fn session(&self, client: &ClientId) -> Option<SessionReport<'_>> {
-        let (_, session) = self.directory.holder(client.as_str())?;
+        let (key, session) = self.directory.holder(client.as_str())?;
+        let (commands, broadcasts) = self.rooms.unanswered(key);
         Some(SessionReport {
             id: session.id,
             accepted_at_us: session.accepted_at_us,
@@ -76,8 +77,8 @@ impl NodeCore {
             slot: session.slot,
             unconfirmed: session.unconfirmed(),
             has_backlog: session.has_backlog,
-            commands: session.commands,
-            broadcasts: session.broadcasts.len(),
+            commands,
+            broadcasts,
             is_contended: session.contender.is_some(),
         })
     }

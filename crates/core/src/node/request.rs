@@ -66,6 +66,7 @@ impl NodeCore {
                 let sent = OutboundMessage::new(number, seq, id, deadline, Rc::from(&scratch[..]), fresh);
                 if self.directory.get(key).is_some_and(|session| self.is_confined(session)) {
                     self.signal_in_rooms(now, key, &to, sent);
+                    self.carry_out();
                 } else {
                     self.signal(now, key, &to, sent);
                 }
@@ -93,7 +94,10 @@ impl NodeCore {
                         let broadcast = CommandKind::Broadcast { copy, may_be_accepted };
                         self.room_command(now, key, (seq, number, id), &room, broadcast);
                     }
-                    Err(refusal) => self.refuse_in_room(key, (seq, id), &room, &refusal),
+                    Err(refusal) => {
+                        self.refuse_in_room(key, (seq, id), &room, &refusal);
+                        self.carry_out();
+                    }
                 }
             }
             Ok(ClientMessage::Token { .. }) => {
@@ -124,6 +128,7 @@ impl NodeCore {
         // The parser has checked the name.
         if let Ok(room) = RoomName::new(room) {
             self.command(now, Command { key, seq, number, id, room: Some(room), kind });
+            self.carry_out();
         }
     }
 

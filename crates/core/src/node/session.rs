@@ -16,7 +16,6 @@ use signaling_wire::{Credential, DownSeq, MessageNumber, RateDebts, Seq, Session
 use super::delivered_ids::DeliveredIds;
 use super::hold::InboundMessage;
 use super::linger::Lingering;
-use super::rooms::Tally;
 use super::{PeerKey, QueueKey, Rules, SessionKey, TrunkKey};
 
 /// [`Session::known_id`] of a session whose earlier ids are unknown.
@@ -103,10 +102,6 @@ pub(super) struct Session {
     pub(super) informed_peers: Vec<PeerKey>,
     /// Its outbound queues, by recipient. `custody` has the queues themselves.
     pub(super) recipients: BTreeMap<ClientId, QueueKey>,
-    /// Number of room commands without an answer.
-    pub(super) commands: usize,
-    /// Broadcasts without all outcomes, by number.
-    pub(super) broadcasts: BTreeMap<MessageNumber, Tally>,
     /// Outcomes that are not written to its trunk yet. `None`: none.
     pub(super) outcomes: Option<OutcomeRun>,
     /// A newcomer that waits for its client id. `None`: none.
@@ -150,8 +145,6 @@ impl Session {
             waits_for: None,
             informed_peers: Vec::new(),
             recipients: BTreeMap::new(),
-            commands: 0,
-            broadcasts: BTreeMap::new(),
             outcomes: None,
             contender: None,
             undelivered: 0,
@@ -204,9 +197,10 @@ impl Session {
         self.last_down_seq
     }
 
-    /// Returns `true` if each of its frames has its outcome, in its trunk's queue or sent.
+    /// Returns `true` if each of its frames but those about rooms has its outcome, in its trunk's
+    /// queue or sent.
     pub(super) fn is_settled(&self) -> bool {
-        self.recipients.is_empty() && self.commands == 0 && self.broadcasts.is_empty() && self.outcomes.is_none()
+        self.recipients.is_empty() && self.outcomes.is_none()
     }
 
     /// Returns `true` if the edge has its maximum of unconfirmed messages.

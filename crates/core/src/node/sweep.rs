@@ -42,6 +42,7 @@ impl NodeCore {
         }
         self.sweep_rooms(now);
         self.sweep_mesh_rooms(now);
+        self.carry_out();
         match self.directory.is_announcement_due(now) {
             true => self.send_all_locations(now),
             false => self.announce_waiting(),

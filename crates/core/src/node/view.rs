@@ -19,6 +19,7 @@ impl NodeCore {
         // The view names the owners of clients that were handed off from here.
         self.directory.locations.retain(|_, known| !known.released);
         self.adopt_room_view(now);
+        self.carry_out();
         self.reroute_clients(now);
     }
 
@@ -63,6 +64,7 @@ impl NodeCore {
     pub(super) fn reroute(&mut self, now: Instant) {
         self.reroute_clients(now);
         self.check_backups();
+        self.carry_out();
     }
 
     fn reroute_clients(&mut self, now: Instant) {
@@ -113,6 +115,7 @@ impl NodeCore {
             self.reroute_held(now);
             self.send_all_locations(now);
             self.check_backups();
+            self.carry_out();
         }
     }
 }

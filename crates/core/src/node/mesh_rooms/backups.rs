@@ -182,7 +182,7 @@ impl NodeCore {
         let (epoch, backup) = (owned.at.epoch + 1, owned.backup.clone());
         for node in std::mem::take(&mut owned.former) {
             if Some(&node) != backup.as_ref() {
-                self.peers.note_now(&node, &Item::RoomRetired { room: name.as_str(), epoch });
+                self.send_item(&node, &Item::RoomRetired { room: name.as_str(), epoch }, true);
             }
         }
     }

@@ -141,8 +141,8 @@ impl NodeCore {
         let mesh = &mut self.mesh_rooms;
         mesh.barrier.asked = Some(now);
         let query = Item::ViewQuery { view: mesh.view_hash, query: mesh.barrier.query, adoption: mesh.adoptions };
-        for member in &mesh.barrier.waiting {
-            self.peers.note_now(member, &query);
+        for member in mesh.barrier.waiting.clone() {
+            self.send_item(&member, &query, true);
         }
     }
 
@@ -227,14 +227,14 @@ impl NodeCore {
     fn confirm_view(&mut self, peer: &NodeId, query: u64) {
         let mesh = &self.mesh_rooms;
         let is_owned = |room: &&RoomName| mesh.owner_of(room) == Some(peer.as_str());
-        let rooms: Vec<_> = self.rooms.local_rooms().filter(is_owned).map(RoomName::as_str).collect();
+        let rooms: Vec<_> = self.rooms.local_rooms().filter(is_owned).cloned().collect();
         let adoption = mesh.adoptions;
-        let mut parts: Vec<_> = rooms.chunks(NAMES_PER_ITEM).map(<[_]>::to_vec).collect();
-        let final_part = parts.pop().unwrap_or_default();
-        for rooms in parts {
-            self.peers.note_now(peer, &Item::ViewConfirmed { query, adoption, rooms, last: false });
+        let (front, last) = rooms.split_at(rooms.len().saturating_sub(1) / NAMES_PER_ITEM * NAMES_PER_ITEM);
+        let parts = front.chunks(NAMES_PER_ITEM).map(|part| (part, false)).chain([(last, true)]);
+        for (part, last) in parts {
+            let rooms = part.iter().map(RoomName::as_str).collect();
+            self.send_item(peer, &Item::ViewConfirmed { query, adoption, rooms, last }, true);
         }
-        self.peers.note_now(peer, &Item::ViewConfirmed { query, adoption, rooms: final_part, last: true });
     }
 
     /// Handles a part of a member's confirmation of the view. Ignores one for an earlier query.

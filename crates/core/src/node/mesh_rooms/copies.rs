@@ -62,7 +62,7 @@ impl NodeCore {
             Item::RoomCopy { room: room.as_str(), at, offset, part, last }
         };
         let items: Vec<_> = state.chunks(PART_BYTES).enumerate().map(part).collect();
-        self.peers.note_run(to, state.len(), &items)
+        self.send_items(to, state.len(), &items)
     }
 
     /// Handles a part of a copy. Drops it, and the parts before it, if one is missing, or above the
@@ -101,7 +101,7 @@ impl NodeCore {
                 mesh.copies.insert(room.clone(), copy);
             }
             let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted };
-            self.peers.note_now(sender, &answer);
+            self.send_item(sender, &answer, true);
         } else if mesh.owns(&room) {
             let mut copy = RoomCopy { room: state, at, from: None, givers: BTreeSet::from([sender.clone()]) };
             match mesh.owned.get_mut(&room) {
@@ -133,7 +133,7 @@ impl NodeCore {
             }
         } else {
             let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: false };
-            self.peers.note_now(sender, &answer);
+            self.send_item(sender, &answer, true);
         }
     }
 
@@ -158,13 +158,14 @@ impl NodeCore {
         };
         if mesh.copies.get(&room).filter(next).is_none() {
             let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: false };
-            self.peers.note_now(sender, &answer);
+            self.send_item(sender, &answer, true);
             return;
         }
         if is_new {
             let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: true };
-            self.peers.note_now(sender, &answer);
+            self.send_item(sender, &answer, true);
         }
+        let mesh = &mut self.mesh_rooms;
         let rules = mesh.rules.of(&room);
         let applied = mesh.copies.change(&room, |copy| {
             copy.at = at;

@@ -242,7 +242,7 @@ impl NodeCore {
         mesh.expiring.remove(name);
         let retired = Item::RoomRetired { room: name.as_str(), epoch: owned.at.epoch + 1 };
         for node in owned.former.iter().chain(&owned.backup) {
-            self.peers.note_now(node, &retired);
+            self.send_item(node, &retired, true);
         }
     }
 
@@ -276,7 +276,7 @@ impl NodeCore {
         }
         let requester = requester.map(|requester| (requester.node.as_str(), requester.id));
         let item = Item::RoomLog { room: name.as_str(), at, now: clock, entry: &codec::to_bytes(entry), requester };
-        if !self.peers.note_now(&backup, &item) {
+        if !self.send_item(&backup, &item, true) {
             self.assign_backup(now, name);
         }
     }

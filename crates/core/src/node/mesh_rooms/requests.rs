@@ -125,6 +125,7 @@ impl NodeCore {
             let id = self.mesh_rooms.requests.add(now, task);
             self.send_request(now, id);
         }
+        self.carry_out();
     }
 
     /// Sends a request again, without seats that have ended meanwhile.
@@ -156,7 +157,7 @@ impl NodeCore {
         let item = Item::RoomRequest { id, room: request.room.as_str(), epoch, op: &op };
         // A lane without progress would deliver the request too late, and each repetition of it.
         if self.peers.key(owner.as_str()).is_none_or(|peer| !self.peers.is_stalled(now, peer)) {
-            self.peers.note_now(&owner, &item);
+            self.send_item(&owner, &item, true);
         }
     }
 
@@ -240,6 +241,6 @@ impl NodeCore {
     /// Sends a result to the node that requested the operation.
     pub(super) fn send_result(&mut self, requester: &Requester, result: &OpResult) {
         let result = codec::to_bytes(result);
-        self.peers.note_now(&requester.node, &Item::RoomResult { id: requester.id, result: &result });
+        self.send_item(&requester.node, &Item::RoomResult { id: requester.id, result: &result }, true);
     }
 }

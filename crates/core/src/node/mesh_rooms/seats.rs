@@ -53,7 +53,7 @@ impl NodeCore {
             return true;
         }
         let is_member = self.mesh_rooms.members.contains(node);
-        !is_member || self.peers.note_now(node, &Item::ClaimSeats(room.as_str()))
+        !is_member || self.send_item(node, &Item::ClaimSeats(room.as_str()), true)
     }
 
     /// Claims the seats of this node's sessions in a room: queues their claims for its owner.

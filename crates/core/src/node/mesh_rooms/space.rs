@@ -147,7 +147,7 @@ impl NodeCore {
         let is_due = |at: Instant| now.saturating_duration_since(at) >= REPORT_INTERVAL;
         if mesh.is_full() && mesh.space.reported_at.is_none_or(is_due) {
             mesh.space.reported_at = Some(now);
-            self.peers.note_to_all(&Item::RoomsFull);
+            self.send_item_to_all(&Item::RoomsFull);
         }
     }
 

@@ -14,12 +14,13 @@ use super::super::{NodeCore, SessionKey};
 use super::budget::BudgetKind;
 use super::command::Refusal;
 use super::limits::{OverBudget, fan_out_budget, rate_limited};
+use super::outputs::Output;
 use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
 
 /// A broadcast with members whose outcomes are not known yet.
 #[derive(Debug)]
-pub(in crate::node) struct Tally {
+pub(super) struct Tally {
     /// Uplink frame that the answer names: the latest one if the client retransmits.
     seq: Seq,
     /// The client's `id` for the `ack`. `None`: no `ack`.
@@ -124,32 +125,32 @@ impl NodeCore {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let mut members = std::mem::take(&mut room_session.found);
         let Some(Command { key, seq, number, id, kind, .. }) = room_session.take_first_command() else { return };
-        let CommandKind::Broadcast { mut copy, .. } = kind else { return };
-        // The owner's answer took time, and the budget may have delayed it.
-        copy.deadline = copy.deadline.after_wait(now);
-        let Some(session) = self.directory.get_mut(key) else { return };
+        let CommandKind::Broadcast { copy: message, .. } = kind else { return };
+        let Some(session) = self.directory.get(key) else { return };
         if session.known_id.is_some() {
             room_session.accepted_requests.record(number, session.accepted_at_us);
         }
-        if let Some(under_way) = session.broadcasts.get_mut(&number) {
+        let broadcasts = &mut self.rooms.sockets.entry(key).or_default().broadcasts;
+        if let Some(under_way) = broadcasts.get_mut(&number) {
             // The client retransmits the broadcast. Its outcome answers the latest frame.
-            let earlier = std::mem::replace(&mut under_way.seq, seq);
-            return self.reply(key, earlier, DeliveryOutcome::Done, &[]);
+            let seq = std::mem::replace(&mut under_way.seq, seq);
+            let (outcome, text) = (DeliveryOutcome::Done, Vec::new());
+            return self.rooms.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: false });
         }
         // A member that left and joined again between two pages is on both.
         members.sort_unstable();
         members.dedup();
         members.retain(|member| *member != session.client_id);
-        session.broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
+        broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
         let client = session.client_id.clone();
         self.charge_fan_out(now, Some(key), client.as_str(), members.len() as u64);
         self.rooms.counts.broadcasts += 1;
-        for member in members {
-            if !self.take_custody(now, key, member.as_str(), copy.clone()) {
-                self.count_broadcast_outcome(key, number, false);
-            }
-        }
-        // The sender's extra count ends here, so the answer follows all messages.
+        self.rooms.outputs.push(Output::FanOut { at: now, from: key, number, to: members, message });
+    }
+
+    /// Handles the end of a fan-out. The sender's extra count ends here, so the answer follows all
+    /// messages.
+    pub(in crate::node) fn end_fan_out(&mut self, key: SessionKey, number: MessageNumber) {
         self.tally(key, number);
     }
 
@@ -158,23 +159,26 @@ impl NodeCore {
     pub(in crate::node) fn count_broadcast_outcome(&mut self, key: SessionKey, number: MessageNumber, written: bool) {
         self.counts.delivered += u64::from(written);
         self.counts.unavailable += u64::from(!written);
-        if let Some(tally) = self.directory.get_mut(key).and_then(|session| session.broadcasts.get_mut(&number)) {
+        let work = self.rooms.sockets.get_mut(&key);
+        if let Some(tally) = work.and_then(|work| work.broadcasts.get_mut(&number)) {
             tally.delivered += u64::from(written);
         }
         self.tally(key, number);
     }
 
     fn tally(&mut self, key: SessionKey, number: MessageNumber) {
-        let Some(session) = self.directory.get_mut(key) else { return };
-        let Some(tally) = session.broadcasts.get_mut(&number) else { return };
+        let Some(work) = self.rooms.sockets.get_mut(&key) else { return };
+        let Some(tally) = work.broadcasts.get_mut(&number) else { return };
         tally.left = tally.left.saturating_sub(1);
         if tally.left > 0 {
             return;
         }
         let Tally { seq, id, delivered, .. } = *tally;
-        session.broadcasts.remove(&number);
+        work.broadcasts.remove(&number);
+        self.rooms.forget_if_answered(key);
         let delivered = Some(delivered);
-        let ack = id.map(|id| ServerMessage::Ack { id, delivered }.to_json()).unwrap_or_default();
-        self.reply(key, seq, DeliveryOutcome::Done, &ack);
+        let text = id.map(|id| ServerMessage::Ack { id, delivered }.to_json()).unwrap_or_default();
+        let outcome = DeliveryOutcome::Done;
+        self.rooms.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: false });
     }
 }

@@ -3,18 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
 use signaling_rooms::{Change, OpResult, Operation, RoomEvents, Stamp};
+use signaling_wire::SessionId;
 use signaling_wire::forward::Item;
-use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
-use signaling_wire::{MessageNumber, RemainingTtl, Seq, SessionId};
 
 use super::super::{NodeCore, SessionKey};
 use super::RoomRule;
 use super::local_room::LocalRoom;
 use super::messages::{has_left, joined, members_changed, part, to_wire};
+use super::outputs::Output;
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
 use super::task::{Purpose, RoomTask, Urgency};
 
@@ -34,8 +35,10 @@ impl NodeCore {
     pub(in crate::node) fn notify_peers(&mut self, room: &RoomName, result: &OpResult) {
         let &OpResult { incarnation, epoch, version, ref changes, queue_moved, ref nodes, .. } = result;
         let start = version.saturating_sub(changes.len() as u64);
-        for node in nodes.iter().filter(|node| **node != self.settings.id) {
-            let peer = self.peers.key(node.as_str());
+        for node in nodes {
+            if *node == self.settings.id {
+                continue;
+            }
             let (mut version, mut rest) = (start, &changes[..]);
             loop {
                 let (part, behind) = rest.split_at(part(rest.iter()));
@@ -44,7 +47,7 @@ impl NodeCore {
                 let queue_moved = queue_moved && behind.is_empty();
                 let room = room.as_str();
                 let note = Item::RoomChanged { room, incarnation, epoch, version, changes, queue_moved };
-                self.peers.note(peer, &note);
+                self.send_item(node, &note, false);
                 rest = behind;
                 if rest.is_empty() {
                     break;
@@ -152,11 +155,12 @@ impl NodeCore {
                     continue;
                 }
                 let messages = members_changed(room, &due, sent, Some(&client));
-                messages.iter().for_each(|message| self.notify(key, message));
+                messages.into_iter().for_each(|text| self.notify(key, text.into()));
                 continue;
             }
-            let messages = messages_by_version.entry(sent).or_insert_with(|| members_changed(room, &due, sent, None));
-            messages.iter().for_each(|message| self.notify(key, message));
+            let shared = || members_changed(room, &due, sent, None).into_iter().map(Rc::<[u8]>::from).collect();
+            let messages: &Vec<_> = messages_by_version.entry(sent).or_insert_with(shared);
+            messages.iter().for_each(|text| self.notify(key, Rc::clone(text)));
         }
     }
 
@@ -264,7 +268,7 @@ impl NodeCore {
         if local.sequencer.at() == at {
             local.set_member_list(&result.members, result.more);
         }
-        let message = (local.events != RoomEvents::None).then(|| joined(room, result, None));
+        let message = (local.events != RoomEvents::None).then(|| Rc::from(joined(room, result, None)));
         let later = std::mem::take(&mut local.came_after_request);
         let lacking = std::mem::take(&mut local.lacking_state);
         local.lacking_state = &lacking & &later;
@@ -273,7 +277,7 @@ impl NodeCore {
             let Some(seat) = self.rooms.seat_mut(session, room).filter(is_behind) else { continue };
             seat.sent = at;
             if let Some((key, message)) = self.attached_key(session).zip(message.as_ref()) {
-                self.notify(key, message);
+                self.notify(key, Rc::clone(message));
             }
         }
         true
@@ -312,33 +316,14 @@ impl NodeCore {
     }
 
     /// Sends a client a message of the server, as JSON text. No effect without a socket.
-    pub(super) fn notify(&mut self, key: SessionKey, payload: &[u8]) {
-        let Some(session) = self.directory.get_mut(key).filter(|session| !session.socket_ended) else { return };
-        let (slot, down_seq) = (session.slot, session.next_down_seq());
-        let down = ToEdge::Down {
-            slot,
-            down_seq,
-            origin: None,
-            prev_pending: MessageNumber::NONE,
-            ttl: RemainingTtl::NONE,
-            payload,
-        };
-        self.trunks.send(session.trunk, &down);
+    pub(super) fn notify(&mut self, to: SessionKey, text: Rc<[u8]>) {
+        self.rooms.outputs.push(Output::ToClient { to, text });
     }
 
     /// Sends a session's edge the state that the next node needs. No effect without a socket here.
     pub(super) fn send_state(&mut self, session: SessionId) {
         let Some(key) = self.attached_key(session) else { return };
         let state = self.session_state(key, false);
-        let Some(session) = self.directory.get(key) else { return };
-        self.trunks.send(session.trunk, &ToEdge::SessionState { slot: session.slot, state: &state });
-    }
-
-    /// Sends the outcome of a command after the messages that were sent to its client before.
-    /// `reply` is JSON for the client, or empty. No effect if the session has ended.
-    pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: Seq, outcome: DeliveryOutcome, reply: &[u8]) {
-        let Some(session) = self.directory.get(key) else { return };
-        let outcomes = ToEdge::Outcomes { slot: session.slot, first: seq, count: 1, outcome, reply };
-        self.trunks.send(session.trunk, &outcomes);
+        self.rooms.outputs.push(Output::State { of: key, state });
     }
 }

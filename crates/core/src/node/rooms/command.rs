@@ -14,6 +14,7 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 use super::super::{NodeCore, SessionKey};
 use super::budget::BudgetKind;
 use super::limits::{OverBudget, rate_limited};
+use super::outputs::Output;
 use super::rights::admits;
 use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
 use super::task::{Purpose, RoomTask, Urgency};
@@ -81,8 +82,8 @@ const TOO_MUCH_DATA: Refusal =
 impl NodeCore {
     /// Queues a client's command. No effect if its session has ended.
     pub(in crate::node) fn command(&mut self, now: Instant, command: Command) {
-        let Some(session) = self.directory.get_mut(command.key) else { return };
-        session.commands += 1;
+        let Some(session) = self.directory.get(command.key) else { return };
+        self.rooms.sockets.entry(command.key).or_default().commands += 1;
         let (id, client) = (session.id, session.client_id.clone());
         let attachment = (session.accepted_at_us, self.rooms.attachment(session.attachment));
         // A later socket may have resumed the session.
@@ -419,22 +420,22 @@ impl NodeCore {
         if matches!(kind, CommandKind::Join { .. } | CommandKind::Leave) && refused.is_none() {
             // The session's present socket may differ from the command's. Both receive the result.
             if let Some(present) = self.attached_key(session).filter(|present| *present != key) {
-                messages.iter().for_each(|message| self.notify(present, message));
+                messages.iter().for_each(|message| self.notify(present, message.as_slice().into()));
             }
         }
-        messages.iter().for_each(|message| self.notify(key, message));
+        messages.iter().for_each(|message| self.notify(key, message.as_slice().into()));
         match refused {
             _ if matches!(kind, CommandKind::LeaveAll) => {}
             None => {
                 self.rooms.counts.commands += 1;
-                let ack = id.map(|id| ServerMessage::Ack { id, delivered: None }.to_json()).unwrap_or_default();
-                self.reply_in_order(key, seq, DeliveryOutcome::Done, &ack);
+                let text = id.map(|id| ServerMessage::Ack { id, delivered: None }.to_json()).unwrap_or_default();
+                self.answer(key, seq, DeliveryOutcome::Done, text);
             }
             Some(refusal) => {
                 let to = if let CommandKind::Signal { to, .. } = &kind { Some(to.as_str()) } else { None };
                 let room = room.as_ref().map(RoomName::as_str).filter(|_| to.is_none());
                 let error = self.error(refusal, id, to, room);
-                self.reply_in_order(key, seq, DeliveryOutcome::Refused, &error);
+                self.answer(key, seq, DeliveryOutcome::Refused, error);
             }
         }
         self.command_done(key);
@@ -448,8 +449,14 @@ impl NodeCore {
         room: &str,
         refusal: &Refusal,
     ) {
-        let error = self.error(refusal, id, None, Some(room));
-        self.reply(key, seq, DeliveryOutcome::Refused, &error);
+        let text = self.error(refusal, id, None, Some(room));
+        let outcome = DeliveryOutcome::Refused;
+        self.rooms.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: false });
+    }
+
+    /// Answers a command after the messages that were sent to its client before.
+    fn answer(&mut self, to: SessionKey, seq: Seq, outcome: DeliveryOutcome, text: Vec<u8>) {
+        self.rooms.outputs.push(Output::Answer { to, seq, outcome, text, is_ordered: true });
     }
 
     fn error(&mut self, refusal: &Refusal, id: Option<u64>, to: Option<&str>, room: Option<&str>) -> Vec<u8> {
@@ -458,12 +465,9 @@ impl NodeCore {
         ServerMessage::Error { code, message, id, to, room, retry_after_ms }.to_json()
     }
 
-    /// Counts a pending command of a session as answered.
+    /// Reports that a command of a socket has its answer, behind that answer.
     pub(super) fn command_done(&mut self, key: SessionKey) {
-        if let Some(session) = self.directory.get_mut(key) {
-            session.commands = session.commands.saturating_sub(1);
-        }
-        self.remove_if_done(key);
+        self.rooms.outputs.push(Output::CommandDone { of: key });
     }
 }
 

@@ -12,6 +12,7 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::super::session::Session;
 use super::super::{NodeCore, PeerKey, SessionKey};
+use super::outputs::{Output, encoded};
 use super::room_session::{
     Command, CommandKind, LocalSeat, NO_STATE, RoomSession, attachment_at_next_node, is_behind, is_earlier_attachment,
 };
@@ -176,7 +177,10 @@ impl NodeCore {
         let RoomSession { accepted_at_us, attachment, .. } = *former;
         let seats = former.seat_states();
         let item = Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats };
-        self.peers.note(Some(peer), &item);
+        if let Some(node) = self.peers.id(peer).cloned() {
+            let item = encoded(&item);
+            self.send_bytes(&node, item, false);
+        }
     }
 
     /// Merges seats that arrive after their lingering session, which may have been resumed since.
@@ -242,7 +246,7 @@ impl NodeCore {
             // The session may have been handed on before its seats arrived.
             None => {
                 self.record_loss(now, session);
-                self.send_home(now, client);
+                self.rooms.outputs.push(Output::SendHome { at: now, client: client.clone() });
             }
         }
     }

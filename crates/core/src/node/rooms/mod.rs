@@ -14,6 +14,8 @@
 //! | bytes of local rooms and seats | `counted` |
 //! | changes and states sent to clients here and to other nodes | `changes` |
 //! | JSON texts for clients | `messages` |
+//! | effects on clients and other nodes | `outputs` |
+//! | commands and broadcasts of sockets without an answer | `sockets` |
 //! | seats: claimed, restored after a loss of the room, dropped | `presence` |
 //! | seats that move between nodes | `handoff` |
 //! | seats that a token does not admit any more | `rights` |
@@ -29,10 +31,12 @@ mod handoff;
 mod limits;
 mod local_room;
 mod messages;
+mod outputs;
 mod presence;
 mod rights;
 mod room_session;
 mod scope;
+mod sockets;
 mod task;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -49,12 +53,14 @@ use self::budget::Budgets;
 use self::command::HeldCommand;
 use self::counted::Seats;
 use self::local_room::LocalRoom;
+use self::outputs::Outputs;
 use self::room_session::RoomSession;
-use super::NodeCore;
+use self::sockets::SocketWork;
+use super::{NodeCore, SessionKey};
 
-pub(super) use self::broadcast::Tally;
 pub(super) use self::counted::ByteTotal;
 pub(super) use self::messages::change_from_wire;
+pub(super) use self::outputs::Output;
 pub(super) use self::room_session::{Command, CommandKind};
 pub(super) use self::task::RoomTask;
 use self::task::Urgency;
@@ -120,6 +126,9 @@ const MAX_DATA_BYTES: usize = 64 * 1024;
 pub(super) struct Rooms {
     settings: RoomSettings,
     sessions: BTreeMap<SessionId, RoomSession>,
+    /// Sockets with commands or broadcasts without an answer.
+    sockets: BTreeMap<SessionKey, SocketWork>,
+    pub(super) outputs: Outputs,
     /// Sessions to be checked for their end, with the times from which they wait for that: all
     /// without a socket here, and new ones. An entry counts if the session has its time.
     checks: VecDeque<(Instant, SessionId)>,
@@ -189,6 +198,8 @@ impl Rooms {
         Self {
             settings,
             sessions: BTreeMap::new(),
+            sockets: BTreeMap::new(),
+            outputs: Outputs::default(),
             checks: VecDeque::new(),
             local: BTreeMap::new(),
             bytes,

@@ -305,7 +305,7 @@ impl NodeCore {
                 }
                 match update {
                     Some(((key, queue_length), PositionUpdate::Now)) => {
-                        self.notify(key, &messages::waiting(room, ahead, queue_length));
+                        self.notify(key, messages::waiting(room, ahead, queue_length).into());
                     }
                     Some((_, PositionUpdate::Later)) => self.rooms.schedule_positions(room),
                     // The position follows once the seats ahead are restored.
@@ -326,7 +326,7 @@ impl NodeCore {
                 self.drop_unknown_seat(session, room, requester);
                 let message = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Expired }.to_json();
                 self.send_state(session);
-                self.notify(key, &message);
+                self.notify(key, message.into());
                 self.remove_if_idle(session);
             }
         }

@@ -43,7 +43,7 @@ impl NodeCore {
         for (room, local) in seats {
             self.rooms.remove_seat(&room, session);
             let left = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Forbidden }.to_json();
-            self.notify(key, &left);
+            self.notify(key, left.into());
             let op = Operation::Remove { requester: Requester { attachment, ..local.seat.requester } };
             self.rooms.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Upkeep, room, op));
         }

@@ -18,6 +18,7 @@ use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
 use super::command::{ROOM_UNAVAILABLE, Refusal, refusal};
+use super::outputs::Output;
 use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
 
@@ -44,7 +45,7 @@ impl NodeCore {
         let is_own = session.client_id == recipient;
         let is_recent = |at| now.saturating_duration_since(at) < ANSWER_VALIDITY;
         if is_own || (!waits && self.rooms.share_a_room(id, &recipient, is_recent)) {
-            return self.signal(now, key, to, sent);
+            return self.rooms.outputs.push(Output::Signal { at: now, from: key, to: recipient, message: sent });
         }
         let OutboundMessage { seq, number, id, .. } = sent;
         let kind = CommandKind::Signal { to: recipient, message: sent };
@@ -109,7 +110,7 @@ impl NodeCore {
             && let Some(command) = room_session.take_first_command()
             && let Command { key, kind: CommandKind::Signal { message, .. }, .. } = command
         {
-            self.signal(now, key, to.as_str(), message);
+            self.rooms.outputs.push(Output::Signal { at: now, from: key, to, message });
             self.command_done(key);
         }
     }

@@ -1,0 +1,69 @@
+//! Carries out what rooms decided: messages and answers to clients, items for other nodes.
+
+use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
+use signaling_wire::{MessageNumber, RemainingTtl, Seq};
+
+use super::rooms::Output;
+use super::{NodeCore, SessionKey};
+
+impl NodeCore {
+    /// Applies the outputs of rooms, in order. What follows from one comes before the next one.
+    pub(super) fn carry_out(&mut self) {
+        if self.rooms.outputs.is_empty() {
+            return;
+        }
+        let mut outputs = self.rooms.outputs.take();
+        for output in outputs.drain(..) {
+            self.apply(output);
+        }
+        self.rooms.outputs.reuse(outputs);
+    }
+
+    fn apply(&mut self, output: Output) {
+        match output {
+            Output::ToClient { to, text } => self.send_text(to, &text),
+            Output::Answer { to, seq, outcome, text, is_ordered: true } => {
+                self.reply_in_order(to, seq, outcome, &text);
+            }
+            Output::Answer { to, seq, outcome, text, is_ordered: false } => self.reply(to, seq, outcome, &text),
+            Output::Signal { at, from, to, message } => self.signal(at, from, to.as_str(), message),
+            Output::FanOut { at, from, number, to, mut message } => {
+                // The owner's answer took time, and the budget may have delayed it.
+                message.deadline = message.deadline.after_wait(at);
+                for member in to {
+                    if !self.take_custody(at, from, member.as_str(), message.clone()) {
+                        self.count_broadcast_outcome(from, number, false);
+                    }
+                }
+                self.end_fan_out(from, number);
+                self.carry_out();
+            }
+            Output::ToNode { to, item, is_urgent } => self.peers.note_encoded(&to, &item, is_urgent),
+            Output::State { of, state } => {
+                if let Some(session) = self.directory.get(of) {
+                    self.trunks.send(session.trunk, &ToEdge::SessionState { slot: session.slot, state: &state });
+                }
+            }
+            Output::CommandDone { of } => {
+                self.rooms.command_answered(of);
+                self.remove_if_done(of);
+            }
+            Output::SendHome { at, client } => self.send_home(at, &client),
+        }
+    }
+
+    /// Sends a client a message of the server. No effect without a socket.
+    fn send_text(&mut self, key: SessionKey, payload: &[u8]) {
+        let Some(session) = self.directory.get_mut(key).filter(|session| !session.socket_ended) else { return };
+        let (slot, down_seq) = (session.slot, session.next_down_seq());
+        let (prev_pending, ttl) = (MessageNumber::NONE, RemainingTtl::NONE);
+        self.trunks.send(session.trunk, &ToEdge::Down { slot, down_seq, origin: None, prev_pending, ttl, payload });
+    }
+
+    /// Sends the outcome of a command after the messages that were sent to its client before.
+    fn reply_in_order(&mut self, key: SessionKey, seq: Seq, outcome: DeliveryOutcome, reply: &[u8]) {
+        let Some(session) = self.directory.get(key) else { return };
+        let outcomes = ToEdge::Outcomes { slot: session.slot, first: seq, count: 1, outcome, reply };
+        self.trunks.send(session.trunk, &outcomes);
+    }
+}
