@@ -97,8 +97,7 @@ impl NodeCore {
         let Some(session) = self.trunks.session_at(at).and_then(|key| self.directory.get_mut(key)) else { return };
         session.grant = Some(Rc::new(grant));
         let id = session.id;
-        self.leave_forbidden_rooms(id);
-        self.carry_out();
+        self.with_rooms(|rooms| rooms.leave_forbidden_rooms(id));
     }
 
     /// Resumes the holder's session for a newcomer.
@@ -173,12 +172,10 @@ impl NodeCore {
         self.trunks.bind(at, key);
         if cause != Some(DetachReason::Left) {
             self.attach_seats(now, key);
-            self.carry_out();
         }
         self.send_attached(key, false, &[]);
         if ends_with_socket {
-            self.queue_leave_all(now, key);
-            self.carry_out();
+            self.with_rooms(|rooms| rooms.queue_leave_all(now, key));
         } else if cause != Some(DetachReason::Left) {
             self.store_lingering(now, &client_id, lingering);
         }
@@ -197,21 +194,25 @@ impl NodeCore {
         let key = self.directory.attach(session);
         self.trunks.bind(at, key);
         self.attach_seats(now, key);
-        self.carry_out();
         self.custody.routes_dirty = true;
         self.counts.attached += 1;
         self.send_attached(key, resumed, &greeting);
-        self.leave_forbidden_rooms(id);
-        self.carry_out();
+        self.with_rooms(|rooms| rooms.leave_forbidden_rooms(id));
         for message in self.custody.holds.take(client_id.as_str()) {
             self.down(now, key, message);
         }
         self.send_location_to_owners(key);
     }
 
+    /// Stores the seats of a session that attaches, from the state of its former node.
+    fn attach_seats(&mut self, now: Instant, key: SessionKey) {
+        let state = self.directory.get_mut(key).map(|session| std::mem::take(&mut session.state)).unwrap_or_default();
+        self.with_rooms(|rooms| rooms.attach_seats(now, key, &state));
+    }
+
     fn send_attached(&mut self, session: SessionKey, resumed: bool, greeting: &[u8]) {
-        let state = self.session_state(session, false);
         let Some(session) = self.directory.get(session) else { return };
+        let state = self.rooms.state_of(session.id, session.resumed, Vec::new(), false);
         let hold = RemainingTtl::from_duration(self.settings.hold);
         let Session { slot, id, seq, debts, .. } = *session;
         let attached = ToEdge::Attached { slot, session: id, resumed, seq, debts, hold, greeting, state: &state };
@@ -263,8 +264,7 @@ impl NodeCore {
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, cause: DetachReason) {
         let ends = |session: &Session| session.ends_with_socket && session.edge_reported_end;
         if cause == DetachReason::Left || self.directory.get(key).is_some_and(ends) {
-            self.queue_leave_all(now, key);
-            self.carry_out();
+            self.with_rooms(|rooms| rooms.queue_leave_all(now, key));
         } else {
             self.linger(now, key);
         }
@@ -292,7 +292,7 @@ impl NodeCore {
         for message in owed {
             self.deliver_or_hold(now, client_id.as_str(), message);
         }
-        self.end_delay(now, id);
+        self.rooms.end_delay(now, id);
         if let Some(Contender { arrival, proven, proves, .. }) = contender.map(|contender| *contender) {
             match self.directory.lingering.remove(&client_id) {
                 // Its edge is lost, which does not end the socket.
@@ -325,8 +325,8 @@ impl NodeCore {
             }
             return;
         };
-        let state = self.session_state(key, true);
         let Some(session) = self.directory.get_mut(key) else { return };
+        let state = self.rooms.state_of(session.id, session.resumed, session.delivered.runs().to_vec(), true);
         let (client_id, attachment) = (session.client_id.clone(), session.attachment());
         let was_here = !session.socket_ended;
         let queues = std::mem::take(&mut session.recipients);
@@ -345,8 +345,7 @@ impl NodeCore {
         self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &state });
         // Without a socket the seats stay with the lingering session, or the one that resumed it.
         if was_here {
-            self.release_seats(now, (attachment.session, key));
-            self.carry_out();
+            self.with_rooms(|rooms| rooms.release_seats(now, (attachment.session, key)));
         }
         self.rooms.forget_socket(key);
         self.directory.sessions.remove(key);

@@ -4,9 +4,8 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_protocol::{ClientId, NameError, NodeId, RoomName};
+use signaling_protocol::{ClientId, NameError, NodeId};
 use signaling_rendezvous::KeyHash;
-use signaling_rooms::Stamp;
 use signaling_wire::forward::{self, Envelope, Item, Recipient};
 use signaling_wire::lane::Opening;
 use signaling_wire::{BatchNumber, DecodeError, ExchangeNumber, Incarnation};
@@ -16,7 +15,6 @@ use super::delivered_ids::DeliveredIds;
 use super::hold::{InboundMessage, ReturnPath};
 use super::linger::Lingering;
 use super::outbound::{Destination, Message};
-use super::rooms::change_from_wire;
 use super::{NodeCore, PeerKey};
 use crate::lateness::TooLate;
 
@@ -114,7 +112,6 @@ impl NodeCore {
                 let mut item = Item::take(&mut bytes)?;
                 item.shorten_ttl(late);
                 self.item(now, at.peer, &sender, &item);
-                self.carry_out();
             }
         }
         Ok(())
@@ -169,38 +166,11 @@ impl NodeCore {
             }
             Item::Seats { client_id, session, accepted_at_us, attachment, seats } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.merge_seats(now, &client, *session, (*accepted_at_us, *attachment), seats);
+                    let attachment = (*accepted_at_us, *attachment);
+                    self.with_rooms(|rooms| rooms.merge_seats(now, &client, *session, attachment, seats));
                 }
             }
-            Item::RoomRequest { id, room, epoch, op } => self.room_requested_by(now, sender, *id, (room, *epoch), op),
-            Item::RoomResult { id, result } => self.room_result(now, *id, result),
-            Item::RoomLog { .. } => self.room_logged(now, sender, item),
-            Item::RoomCopy { .. } => self.room_copy_part(now, sender, item),
-            Item::RoomCopied { room, epoch, accepted } => self.room_copied(now, sender, room, *epoch, *accepted),
-            Item::RoomRetired { room, epoch } => self.room_retired(sender, room, *epoch),
-            Item::RoomsFull => self.peer_rooms_full(now, sender),
-            Item::ClaimSeats(room) => {
-                if let Ok(room) = RoomName::new(room) {
-                    self.claim_seats(&room);
-                }
-            }
-            Item::ViewQuery { view, query, adoption } => self.view_queried(now, sender, (*view, *query), *adoption),
-            Item::ViewConfirmed { query, adoption, rooms, last } => {
-                self.view_confirmed(now, sender, (*query, *adoption), rooms, *last);
-            }
-            Item::RoomChanged { room, incarnation, epoch, version, changes, queue_moved } => {
-                if let Ok(room) = RoomName::new(room) {
-                    let at = Stamp { incarnation: *incarnation, version: *version };
-                    match changes.iter().map(change_from_wire).collect() {
-                        Some(changes) => {
-                            if self.follow_epoch(now, &room, *epoch, at) {
-                                self.room_changed(now, &room, at, changes, *queue_moved);
-                            }
-                        }
-                        None => self.counts.dropped += 1,
-                    }
-                }
-            }
+            _ => self.with_rooms(|rooms| rooms.received(now, sender, item)),
         }
     }
 
@@ -212,8 +182,7 @@ impl NodeCore {
             }
             self.send_all_locations(now);
             if let Some(node) = self.peers.id(key).cloned() {
-                self.room_peer_restarted(now, &node);
-                self.carry_out();
+                self.with_rooms(|rooms| rooms.room_peer_restarted(now, &node));
             }
         }
     }

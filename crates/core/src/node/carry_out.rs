@@ -32,11 +32,10 @@ impl NodeCore {
                 message.deadline = message.deadline.after_wait(at);
                 for member in to {
                     if !self.take_custody(at, from, member.as_str(), message.clone()) {
-                        self.count_broadcast_outcome(from, number, false);
+                        self.broadcast_outcome(from, number, false);
                     }
                 }
-                self.end_fan_out(from, number);
-                self.carry_out();
+                self.with_rooms(|rooms| rooms.end_fan_out(from, number));
             }
             Output::ToNode { to, item, is_urgent } => self.peers.note_encoded(&to, &item, is_urgent),
             Output::State { of, state } => {
@@ -50,6 +49,14 @@ impl NodeCore {
             }
             Output::SendHome { at, client } => self.send_home(at, &client),
         }
+    }
+
+    /// Counts a member's outcome of a broadcast: delivered if `written`, else unavailable. The last
+    /// one answers the sender.
+    pub(super) fn broadcast_outcome(&mut self, from: SessionKey, number: MessageNumber, written: bool) {
+        self.counts.delivered += u64::from(written);
+        self.counts.unavailable += u64::from(!written);
+        self.with_rooms(|rooms| rooms.count_broadcast_outcome(from, number, written));
     }
 
     /// Sends a client a message of the server. No effect without a socket.

@@ -8,6 +8,8 @@ use signaling_rendezvous::KeyHash;
 use signaling_wire::SessionId;
 use signaling_wire::forward::{Attachment, Item};
 
+use super::directory::Directory;
+use super::peers::Peers;
 use super::route::Route;
 use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
@@ -40,17 +42,24 @@ fn located(session: &Session, here: bool) -> Item<'_> {
     Item::Located { client_id: session.client_id.as_str(), attachment: session.attachment(), here }
 }
 
-impl NodeCore {
-    /// Returns the peer that has the client, against the ranking. `None`: no peer reported it, or
-    /// the peer does not answer. The peer may be suspect.
-    pub(super) fn location(&self, client: &str) -> Option<PeerKey> {
-        let peer = self.directory.locations.get(client)?.peer;
-        self.peers.is_answering(peer).then_some(peer)
+impl Directory {
+    /// Returns the location of a client, if its peer answers.
+    pub(super) fn location(&self, client: &str, peers: &Peers) -> Option<PeerKey> {
+        let peer = self.locations.get(client)?.peer;
+        peers.is_answering(peer).then_some(peer)
     }
 
     /// Returns `true` if a peer reported that it has this session of the client.
     pub(super) fn is_located(&self, client: &str, session: SessionId) -> bool {
-        self.directory.locations.get(client).is_some_and(|known| known.attachment.session == session)
+        self.locations.get(client).is_some_and(|known| known.attachment.session == session)
+    }
+}
+
+impl NodeCore {
+    /// Returns the peer that has the client, against the ranking. `None`: no peer reported it, or
+    /// the peer does not answer. The peer may be suspect.
+    pub(super) fn location(&self, client: &str) -> Option<PeerKey> {
+        self.directory.location(client, &self.peers)
     }
 
     /// Returns `true` if a peer that answers reported a later attachment of the session.
@@ -122,8 +131,9 @@ impl NodeCore {
         if lingering.is_some_and(|known| known < attachment) {
             self.directory.lingering.remove(&client);
         }
-        self.forward_seats(peer, &client, attachment);
-        self.carry_out();
+        if let Some(node) = self.peers.id(peer).cloned() {
+            self.with_rooms(|rooms| rooms.forward_seats(&node, &client, attachment));
+        }
         if self.directory.locations.insert(client.clone(), known).is_none_or(|before| before.peer != peer) {
             self.custody.routes_dirty = true;
             self.replace_held(now, &client);

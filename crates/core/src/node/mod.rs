@@ -32,7 +32,7 @@
 //! | two sockets of one client id | `takeover` |
 //! | clients at other nodes than the ranking names | `location` |
 //! | views, suspects, draining, lanes | `view` |
-//! | effects of rooms | `carry_out` |
+//! | what rooms read, and their effects | `room_context`, `carry_out` |
 //! | kicks | `kicking` |
 //! | periodic work | `sweep` |
 //! | answers for operators | `report` |
@@ -60,6 +60,7 @@ mod peers;
 mod pending_resume;
 mod report;
 mod request;
+mod room_context;
 mod rooms;
 mod route;
 mod rules;
@@ -316,7 +317,9 @@ impl NodeCore {
 
     /// Returns the events since the start.
     pub fn counts(&self) -> Counts {
-        let dropped = self.counts.dropped + self.peers.dropped();
-        Counts { dropped, ..self.counts }
+        let dropped = self.counts.dropped + self.peers.dropped() + self.rooms.dropped;
+        let mut counts = Counts { dropped, ..self.counts };
+        counts.refused.iter_mut().zip(self.rooms.refused).for_each(|(all, of_rooms)| *all += of_rooms);
+        counts
     }
 }

@@ -127,8 +127,7 @@ impl NodeCore {
             queue.to.clone()
         };
         if sent.to_many {
-            self.count_broadcast_outcome(session, sent.number, written);
-            self.carry_out();
+            self.broadcast_outcome(session, sent.number, written);
         } else if !written {
             self.unavailable(session, sent.seq, sent.id, to.as_str());
         } else {

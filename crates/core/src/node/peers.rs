@@ -347,11 +347,6 @@ impl Peers {
         }
     }
 
-    /// Returns the bytes of queued items other than messages. `None`: the peer is unknown.
-    pub(super) fn queued_notes(&self, peer: &NodeId) -> Option<usize> {
-        self.lane(self.key(peer.as_str())?).map(Lane::queued_notes)
-    }
-
     /// Returns the peers that answer.
     pub(super) fn answering(&self) -> impl Iterator<Item = &NodeId> {
         self.peers.values().filter(|peer| peer.trust.is_answering()).map(|peer| &peer.id)

@@ -64,9 +64,8 @@ impl NodeCore {
                 write_signal(&mut scratch, from.as_str(), data, id);
                 let deadline = Deadline::new(now, ttl, self.settings.hold, ttl_ms.map(Duration::from_millis));
                 let sent = OutboundMessage::new(number, seq, id, deadline, Rc::from(&scratch[..]), fresh);
-                if self.directory.get(key).is_some_and(|session| self.is_confined(session)) {
-                    self.signal_in_rooms(now, key, &to, sent);
-                    self.carry_out();
+                if self.room_step().is_confined(key) {
+                    self.with_rooms(|rooms| rooms.signal_in_rooms(now, key, &to, sent));
                 } else {
                     self.signal(now, key, &to, sent);
                 }
@@ -74,7 +73,7 @@ impl NodeCore {
             }
             Ok(ClientMessage::Join { room, data, id }) => {
                 let data = data.map(|data| Box::from(data.get()));
-                let may_be_done = repeated || self.was_accepted(key, number);
+                let may_be_done = repeated || self.room_step().was_accepted(key, number);
                 self.room_command(now, key, (seq, number, id), &room, CommandKind::Join { data, may_be_done });
             }
             Ok(ClientMessage::Leave { room, id }) => {
@@ -88,15 +87,14 @@ impl NodeCore {
                 let mut payload = Vec::new();
                 write_broadcast(&mut payload, &room, session.client_id.as_str(), data, id);
                 let deadline = Deadline::new(now, ttl, self.settings.hold, ttl_ms.map(Duration::from_millis));
-                match self.check_broadcast_wait(now, key, number, repeated) {
+                match self.room_step().check_broadcast_wait(now, key, number, repeated) {
                     Ok(may_be_accepted) => {
                         let copy = OutboundMessage::copy(number, seq, deadline, Rc::from(payload), fresh);
                         let broadcast = CommandKind::Broadcast { copy, may_be_accepted };
                         self.room_command(now, key, (seq, number, id), &room, broadcast);
                     }
                     Err(refusal) => {
-                        self.refuse_in_room(key, (seq, id), &room, &refusal);
-                        self.carry_out();
+                        self.with_rooms(|rooms| rooms.refuse_in_room(key, (seq, id), &room, &refusal));
                     }
                 }
             }
@@ -127,8 +125,8 @@ impl NodeCore {
     ) {
         // The parser has checked the name.
         if let Ok(room) = RoomName::new(room) {
-            self.command(now, Command { key, seq, number, id, room: Some(room), kind });
-            self.carry_out();
+            let command = Command { key, seq, number, id, room: Some(room), kind };
+            self.with_rooms(|rooms| rooms.command(now, command));
         }
     }
 

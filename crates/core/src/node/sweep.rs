@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::NodeCore;
+use super::rooms::CHECKS_PER_SWEEP;
 
 /// Interval of calls of [`NodeCore::sweep`]: half of the minimum interval of retransmissions. It
 /// also bounds the delay of pending messages to clients that have just moved.
@@ -40,9 +41,11 @@ impl NodeCore {
         if self.directory.sweep(now) {
             self.custody.routes_dirty = true;
         }
-        self.sweep_rooms(now);
-        self.sweep_mesh_rooms(now);
-        self.carry_out();
+        let detached = self.directory.take_detached(CHECKS_PER_SWEEP);
+        self.with_rooms(|rooms| {
+            rooms.sweep_rooms(now, &detached);
+            rooms.sweep_mesh_rooms(now);
+        });
         match self.directory.is_announcement_due(now) {
             true => self.send_all_locations(now),
             false => self.announce_waiting(),

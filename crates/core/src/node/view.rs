@@ -18,8 +18,7 @@ impl NodeCore {
         self.peers.set_view(now, view);
         // The view names the owners of clients that were handed off from here.
         self.directory.locations.retain(|_, known| !known.released);
-        self.adopt_room_view(now);
-        self.carry_out();
+        self.with_rooms(|rooms| rooms.adopt_room_view(now));
         self.reroute_clients(now);
     }
 
@@ -63,8 +62,7 @@ impl NodeCore {
     /// Sends messages, lingering sessions and locations to new owners, and has rooms get backups.
     pub(super) fn reroute(&mut self, now: Instant) {
         self.reroute_clients(now);
-        self.check_backups();
-        self.carry_out();
+        self.with_rooms(|rooms| rooms.check_backups());
     }
 
     fn reroute_clients(&mut self, now: Instant) {
@@ -114,8 +112,7 @@ impl NodeCore {
         if self.peers.answered(now, peer) {
             self.reroute_held(now);
             self.send_all_locations(now);
-            self.check_backups();
-            self.carry_out();
+            self.with_rooms(|rooms| rooms.check_backups());
         }
     }
 }

@@ -14,7 +14,7 @@ use signaling_rooms::OpResult;
 use signaling_wire::codec;
 use signaling_wire::forward::{Item, LogPosition};
 
-use super::super::NodeCore;
+use super::super::rooms::{Context, Step};
 use super::owner::OwnedRoom;
 
 /// Maximum rooms that get a backup in one sweep.
@@ -22,7 +22,7 @@ const BACKUPS_PER_SWEEP: usize = 250;
 /// Maximum copies that one sweep sends after their lanes had no room.
 const COPIES_PER_SWEEP: usize = 500;
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Queues the owned rooms for which [`Self::lacks_backup`] returns `true`: sweeps assign their
     /// backups.
     pub(in crate::node) fn check_backups(&mut self) {
@@ -86,7 +86,7 @@ impl NodeCore {
         let mesh = &self.mesh_rooms;
         let is_eligible = |rank| {
             let id = mesh.ranking.id(rank);
-            id != mesh.id.as_str() && self.peers.key(id).is_some_and(|peer| !self.peers.is_suspect(peer))
+            id != mesh.id.as_str() && self.cx.peer(id).is_some_and(|peer| !peer.is_suspect)
         };
         if let Some(rank) = mesh.ranking.owner_where(KeyHash::of(room.as_str()), is_eligible) {
             return NodeId::new(mesh.ranking.id(rank)).ok();
@@ -95,7 +95,7 @@ impl NodeCore {
     }
 
     fn is_healthy(&self, node: &NodeId) -> bool {
-        self.peers.key(node.as_str()).is_some_and(|peer| !self.peers.is_suspect(peer))
+        self.cx.peer(node.as_str()).is_some_and(|peer| !peer.is_suspect)
     }
 
     /// Begins an epoch of a room that is later than `epoch`. No effect unless this node owns it.
@@ -114,7 +114,7 @@ impl NodeCore {
         let epoch = owned.at.epoch;
         let result = OpResult { incarnation, epoch, version, nodes, queue_moved: true, ..OpResult::default() };
         self.notify_peers(name, &result);
-        if result.nodes.contains(&self.settings.id) && self.follow_epoch(now, name, epoch, at) {
+        if result.nodes.contains(&self.mesh_rooms.id) && self.follow_epoch(now, name, epoch, at) {
             self.room_changed(now, name, at, Vec::new(), true);
         }
     }

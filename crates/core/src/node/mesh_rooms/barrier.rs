@@ -10,7 +10,7 @@ use signaling_rooms::Operation;
 use signaling_wire::forward::Item;
 use signaling_wire::{Incarnation, codec};
 
-use super::super::NodeCore;
+use super::super::rooms::{Context, Step};
 use super::MeshRooms;
 use super::copies::RoomCopy;
 use super::first_number;
@@ -108,7 +108,7 @@ impl Barrier {
     }
 }
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Waits for all other members, and reports the rooms of this node with seats of its sessions.
     pub(super) fn start_barrier(&mut self, now: Instant) {
         let mesh = &mut self.mesh_rooms;
@@ -345,7 +345,7 @@ mod tests {
         let rooms = &mut node.mesh_rooms;
         let mut names = (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap());
         let room = names.find(|room| rooms.owns(room)).unwrap();
-        node.room_requested(now, requester(1), (room, 0), claim());
+        node.room_step().room_requested(now, requester(1), (room, 0), claim());
         for (age, parked) in [(MAX_WAIT / 2, 1), (MAX_WAIT, 0)] {
             node.sweep(now + age);
             let barrier = &node.mesh_rooms.barrier;

@@ -9,7 +9,7 @@ use signaling_rooms::Room;
 use signaling_wire::codec;
 use signaling_wire::forward::{Item, LogPosition};
 
-use super::super::NodeCore;
+use super::super::rooms::{Context, Step};
 use super::MeshRooms;
 use super::owner::LogEntry;
 use super::requests::Requester;
@@ -53,7 +53,7 @@ impl MeshRooms {
     }
 }
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Sends a copy of a room. Returns `false` if the peer is unknown or its lane has no room now.
     pub(super) fn send_copy(&mut self, to: &NodeId, room: &RoomName, state: &[u8], at: LogPosition) -> bool {
         let parts = state.len().div_ceil(PART_BYTES);
@@ -77,7 +77,7 @@ impl NodeCore {
         mesh.partial.retain(|(of, _), _| of != sender);
         let (size, others) = (bytes.len() + part.len(), mesh.partial.values().map(Vec::len).sum::<usize>());
         if bytes.len() as u64 != offset || size > MAX_COPY_BYTES || size + others > MAX_PARTIAL_BYTES {
-            self.counts.dropped += 1;
+            self.rooms.dropped += 1;
             return;
         }
         bytes.extend_from_slice(part);
@@ -86,7 +86,7 @@ impl NodeCore {
         } else if let Ok(state) = codec::from_bytes(&bytes) {
             self.room_copy(now, sender, key.1, state, at);
         } else {
-            self.counts.dropped += 1;
+            self.rooms.dropped += 1;
         }
     }
 
@@ -143,7 +143,7 @@ impl NodeCore {
         let &Item::RoomLog { room, at, now: clock, entry, requester } = item else { return };
         let mesh = &mut self.mesh_rooms;
         let (Ok(room), Ok(entry)) = (RoomName::new(room), codec::from_bytes::<LogEntry>(entry)) else {
-            self.counts.dropped += 1;
+            self.rooms.dropped += 1;
             return;
         };
         let is_new = at.number == 1 && !mesh.copies.contains_key(&room);
@@ -191,6 +191,7 @@ impl NodeCore {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::NodeCore;
     use super::*;
     use crate::fixtures::mesh_node;
 
@@ -200,7 +201,7 @@ mod tests {
         let (sender, at, part) = (NodeId::new(sender).unwrap(), LogPosition { epoch: 1, number: 1 }, [0; PART_BYTES]);
         for offset in (0..bytes).step_by(PART_BYTES) {
             let item = Item::RoomCopy { room, at, offset: offset as u64, part: &part, last: false };
-            node.room_copy_part(Instant::now(), &sender, &item);
+            node.room_step().room_copy_part(Instant::now(), &sender, &item);
         }
         node.mesh_rooms.partial.values().map(Vec::len).sum()
     }
@@ -242,7 +243,7 @@ mod tests {
             let at = LogPosition { epoch: 5, number: 1 };
             let copy = RoomCopy { room: Room::default(), at, from: None, givers: BTreeSet::new() };
             mesh.copies.insert(room.clone(), copy);
-            node.room_retired(&former, "r", 6);
+            node.room_step().room_retired(&former, "r", 6);
             assert_eq!(node.mesh_rooms.waiting_copies(), usize::from(former != owner), "{former}");
         }
     }

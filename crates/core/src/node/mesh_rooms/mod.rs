@@ -8,6 +8,7 @@
 //!
 //! | content | module |
 //! |---|---|
+//! | items of peers | `received` |
 //! | requests of this node, repeated until they are answered | `requests` |
 //! | rooms that this node owns: takeover, operations | `owner` |
 //! | their backups and epochs | `backups` |
@@ -23,6 +24,7 @@ mod backups;
 mod barrier;
 mod copies;
 mod owner;
+mod received;
 mod requests;
 mod room_table;
 mod seats;
@@ -33,7 +35,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
-use signaling_rooms::{OpResult, Operation, Room, Rules};
+use signaling_rooms::{OpResult, Operation, Request, Room, Rules, Unavailable};
 use signaling_wire::Incarnation;
 use signaling_wire::forward::LogPosition;
 
@@ -44,12 +46,13 @@ use self::requests::{Requester, Requests};
 use self::room_table::RoomTable;
 use self::space::Space;
 use super::rooms::ByteTotal;
+use super::rooms::{Context, Step};
 use super::{NodeCore, Settings};
 use crate::View;
 
 /// This node's share of the mesh's rooms: its own rooms, copies, and requests to other owners.
 pub(super) struct MeshRooms {
-    id: NodeId,
+    pub(super) id: NodeId,
     hash_seed: u64,
     rules: Rules,
     /// One moment as an instant and in ms since 1970. Room times count from it, so they never jump.
@@ -242,13 +245,13 @@ fn owner_in<'a>(ranking: &'a Ranking, room: &RoomName) -> Option<&'a str> {
     ranking.owner(KeyHash::of(room.as_str())).map(|rank| ranking.id(rank))
 }
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Adopts a changed view: gives up rooms that other nodes own now, requests confirmations from
     /// all members, and repeats pending requests.
     pub(super) fn adopt_room_view(&mut self, now: Instant) {
         let mesh = &mut self.mesh_rooms;
         let before = mesh.members.clone();
-        if !mesh.adopt(self.peers.view()) {
+        if !mesh.adopt(self.cx.view()) {
             return;
         }
         let joined: Vec<_> = mesh.members.difference(&before).cloned().collect();
@@ -310,15 +313,46 @@ impl NodeCore {
         self.notify_peers(room, &result);
         let (at, changes) = (result.stamp(), std::mem::take(&mut result.changes));
         let queue_moved = std::mem::take(&mut result.queue_moved);
-        let is_here = std::mem::take(&mut result.nodes).contains(&self.settings.id);
+        let is_here = std::mem::take(&mut result.nodes).contains(&self.mesh_rooms.id);
         if is_here && self.follow_epoch(now, room, result.epoch, at) {
             self.room_changed(now, room, at, changes, queue_moved);
         }
         match requester {
-            Some(requester) if requester.node == self.settings.id => self.request_answered(now, requester.id, result),
+            Some(requester) if requester.node == self.mesh_rooms.id => self.request_answered(now, requester.id, result),
             Some(requester) => self.send_result(requester, &result),
             None => {}
         }
+    }
+}
+
+impl NodeCore {
+    /// Returns `true` if operations wait for [`NodeCore::send_room_tasks`].
+    #[inline]
+    pub fn has_unsent_room_tasks(&self) -> bool {
+        self.rooms.has_tasks()
+    }
+
+    /// Returns `true` while a client's join or leave has no answer from the room's owner.
+    pub fn awaits_join_or_leave(&self) -> bool {
+        self.mesh_rooms.requests.has_moves()
+    }
+
+    /// Sends the queued operations to the owners of their rooms. Background ones stay queued while
+    /// 10,000 requests have no answer.
+    pub fn send_room_tasks(&mut self, now: Instant) {
+        self.with_rooms(|rooms| rooms.send_room_tasks(now));
+    }
+
+    /// Queues an operation for an operator. [`Self::take_operator_answers`] returns its answer by
+    /// this number.
+    pub fn request_for_operator(&mut self, number: u64, request: Request) {
+        self.rooms.request_for_operator(number, request);
+    }
+
+    /// Takes the answers for operators, each with the number of its request. `Err`: no result; the
+    /// operation may have been applied or not.
+    pub fn take_operator_answers(&mut self) -> Vec<(u64, Result<OpResult, Unavailable>)> {
+        self.rooms.take_operator_answers()
     }
 
     /// Takes the operations whose results this node announced. Empty unless

@@ -11,7 +11,7 @@ use signaling_rooms::{OpResult, Operation, Room, Rules};
 use signaling_wire::codec;
 use signaling_wire::forward::{Item, LogPosition};
 
-use super::super::NodeCore;
+use super::super::rooms::{Context, Step};
 use super::MeshRooms;
 use super::copies::RoomCopy;
 use super::requests::Requester;
@@ -149,7 +149,7 @@ impl MeshRooms {
     }
 }
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Goes once through all owned rooms, for a new view. Gives up the rooms of other nodes. In the
     /// rest, queues backups, and requests for claims to nodes that are back in the view: their
     /// seats expire since they left it.
@@ -325,6 +325,7 @@ mod tests {
     use signaling_wire::lane::HEAD_BYTES;
     use signaling_wire::{Incarnation, RoomRequestId, SessionId, forward, resume};
 
+    use super::super::super::NodeCore;
     use super::super::super::Settings;
     use super::super::super::rooms::ByteTotal;
     use super::*;
@@ -411,7 +412,7 @@ mod tests {
         node.request_for_operator(1, Request { room: name.clone(), op: Operation::List { after: None } });
         node.send_room_tasks(now);
         rooms(&mut node).record_epoch(&name, 10);
-        node.resend_requests(now, |owner| owner.as_str() == "n1");
+        node.with_rooms(|rooms| rooms.resend_requests(now, |owner| owner.as_str() == "n1"));
         let frame = node.take_lane_frame(now, peer, opening.exchange).unwrap();
         let mut batch = &frame[HEAD_BYTES..];
         forward::open(&mut batch).unwrap();
@@ -429,7 +430,12 @@ mod tests {
             let (mut node, name) = owner();
             rooms(&mut node).barrier.waiting.clear();
             let requester = Requester { node: NodeId::new("n1").unwrap(), id: RoomRequestId(1) };
-            node.room_requested(Instant::now(), requester, (name.clone(), seen), Operation::List { after: None });
+            node.room_step().room_requested(
+                Instant::now(),
+                requester,
+                (name.clone(), seen),
+                Operation::List { after: None },
+            );
             let mesh = rooms(&mut node);
             assert_eq!((mesh.owned.contains_key(&name), mesh.barrier.is_complete()), (is_owner, is_owner), "{seen}");
         }
@@ -438,13 +444,13 @@ mod tests {
     #[test]
     fn backup_without_the_copy_refuses_the_log_behind_it() {
         let (now, (mut owner, name)) = (Instant::now(), owner());
-        owner.assign_backup(now, &name);
-        owner.apply_entry(now, &name, &LogEntry::Lost, None);
+        owner.room_step().assign_backup(now, &name);
+        owner.room_step().apply_entry(now, &name, &LogEntry::Lost, None);
         let at = rooms(&mut owner).owned[&name].at;
         for (at, is_accepted) in [(at, false), (LogPosition { number: 1, ..at }, true)] {
             let (mut backup, entry) = (node("n1"), codec::to_bytes(&LogEntry::Lost));
             let item = Item::RoomLog { room: name.as_str(), at, now: 1, entry: &entry, requester: None };
-            backup.room_logged(now, &NodeId::new("n0").unwrap(), &item);
+            backup.room_step().room_logged(now, &NodeId::new("n0").unwrap(), &item);
             assert_eq!(rooms(&mut backup).copies.contains_key(&name), is_accepted, "{at:?}");
         }
     }

@@ -10,8 +10,8 @@ use signaling_rooms::{OpResult, Operation, Unavailable};
 use signaling_wire::forward::Item;
 use signaling_wire::{Incarnation, RoomRequestId, codec};
 
-use super::super::NodeCore;
 use super::super::rooms::RoomTask;
+use super::super::rooms::{Context, Step};
 use super::first_number;
 
 /// Interval of repeated requests.
@@ -62,6 +62,11 @@ impl Requests {
         self.pending.len()
     }
 
+    /// Returns `true` while a client's join or leave is pending.
+    pub(super) fn has_moves(&self) -> bool {
+        self.moves > 0
+    }
+
     /// Remembers a join whose result may still come. The oldest ones are forgotten.
     fn remember(&mut self, id: RoomRequestId, task: &RoomTask) {
         if let Operation::Join { .. } = task.request().op {
@@ -106,26 +111,14 @@ impl Requests {
     }
 }
 
-impl NodeCore {
-    /// Returns `true` if operations wait for [`NodeCore::send_room_tasks`].
-    #[inline]
-    pub fn has_unsent_room_tasks(&self) -> bool {
-        self.rooms.has_tasks()
-    }
-
-    /// Returns `true` while a client's join or leave has no answer from the room's owner.
-    pub fn awaits_join_or_leave(&self) -> bool {
-        self.mesh_rooms.requests.moves > 0
-    }
-
+impl<C: Context> Step<'_, C> {
     /// Sends the queued operations to the owners of their rooms. Background ones stay queued while
     /// 10,000 requests have no answer.
-    pub fn send_room_tasks(&mut self, now: Instant) {
+    pub(in crate::node) fn send_room_tasks(&mut self, now: Instant) {
         while let Some(task) = self.rooms.next_task(self.mesh_rooms.requests.len() < MAX_BACKGROUND) {
             let id = self.mesh_rooms.requests.add(now, task);
             self.send_request(now, id);
         }
-        self.carry_out();
     }
 
     /// Sends a request again, without seats that have ended meanwhile.
@@ -156,7 +149,7 @@ impl NodeCore {
         let op = codec::to_bytes(&request.op);
         let item = Item::RoomRequest { id, room: request.room.as_str(), epoch, op: &op };
         // A lane without progress would deliver the request too late, and each repetition of it.
-        if self.peers.key(owner.as_str()).is_none_or(|peer| !self.peers.is_stalled(now, peer)) {
+        if !self.cx.is_stalled(now, owner.as_str()) {
             self.send_item(&owner, &item, true);
         }
     }
@@ -207,7 +200,7 @@ impl NodeCore {
     ) {
         match (RoomName::new(room), codec::from_bytes(op)) {
             (Ok(room), Ok(op)) => self.room_requested(now, Requester { node: sender.clone(), id }, (room, seen), op),
-            _ => self.counts.dropped += 1,
+            _ => self.rooms.dropped += 1,
         }
     }
 
@@ -215,7 +208,7 @@ impl NodeCore {
     pub(in crate::node) fn room_result(&mut self, now: Instant, id: RoomRequestId, result: &[u8]) {
         match codec::from_bytes(result) {
             Ok(result) => self.request_answered(now, id, result),
-            Err(_) => self.counts.dropped += 1,
+            Err(_) => self.rooms.dropped += 1,
         }
     }
 

@@ -8,7 +8,7 @@ use signaling_protocol::{NodeId, RoomName};
 use signaling_rooms::Operation;
 use signaling_wire::forward::Item;
 
-use super::super::NodeCore;
+use super::super::rooms::{Context, Step};
 use super::MeshRooms;
 use super::owner::{LogEntry, OwnedRoom};
 
@@ -27,7 +27,7 @@ impl MeshRooms {
     }
 }
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Checks at most 4,000 reports, and sends at most 500 queued requests. Sweeps do the rest.
     pub(super) fn ask_for_claims(&mut self) {
         let mesh = &mut self.mesh_rooms;
@@ -48,7 +48,7 @@ impl NodeCore {
 
     /// Asks a node to claim its seats in a room. Returns `false` if its lane has no room now.
     fn ask_for_claim(&mut self, room: &RoomName, node: &NodeId) -> bool {
-        if *node == self.settings.id {
+        if *node == self.mesh_rooms.id {
             self.claim_seats(room);
             return true;
         }

@@ -8,8 +8,8 @@ use signaling_protocol::{NodeId, RoomName};
 use signaling_rooms::{OpResult, Operation};
 use signaling_wire::forward::Item;
 
-use super::super::NodeCore;
 use super::super::rooms::ByteTotal;
+use super::super::rooms::{Context, Step};
 use super::MeshRooms;
 use super::requests::Requester;
 use super::room_table::ENTRY_BYTES;
@@ -108,7 +108,7 @@ impl MeshRooms {
     }
 }
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Refuses a join for lack of bytes. Returns `false` if it may be carried out. A refusal
     /// changes nothing, so it needs no backup.
     pub(super) fn refuse_for_space(
@@ -126,7 +126,7 @@ impl NodeCore {
         }
         // The requesting node ignores results of earlier epochs.
         let result = OpResult { epoch: mesh.epoch_of(room).max(seen), is_refused: true, ..OpResult::default() };
-        match requester.node == self.settings.id {
+        match requester.node == self.mesh_rooms.id {
             true => self.request_answered(now, requester.id, result),
             false => self.send_result(requester, &result),
         }
@@ -169,6 +169,7 @@ mod tests {
     use signaling_rooms::Requester as By;
     use signaling_wire::{Incarnation, RoomRequestId, SessionId, resume};
 
+    use super::super::super::NodeCore;
     use super::super::super::Settings;
     use super::*;
     use crate::fixtures::view;
@@ -202,7 +203,7 @@ mod tests {
 
     fn ask(node: &mut NodeCore, room: usize, op: Operation) {
         let requester = Requester { node: NodeId::new("n0").unwrap(), id: RoomRequestId(1) };
-        node.room_requested(Instant::now(), requester, (name(room), 0), op);
+        node.room_step().room_requested(Instant::now(), requester, (name(room), 0), op);
     }
 
     #[test]
@@ -255,7 +256,7 @@ mod tests {
             let room = usize::try_from(step % 7).unwrap();
             match step % 5 {
                 0 => ask(&mut node, room, Operation::Leave { requester: by(step) }),
-                1 => node.end_room(&name(room)),
+                1 => node.room_step().end_room(&name(room)),
                 _ => ask(&mut node, room, join(step, room * 10)),
             }
             let all = rooms(&node).owned.values().map(|owned| ENTRY_BYTES + owned.room.bytes()).sum::<usize>();
@@ -268,7 +269,7 @@ mod tests {
         let (now, mut node) = (Instant::now(), node(usize::MAX));
         node.set_view(now, view(&["n0", "n1"]));
         let backup = NodeId::new("n1").unwrap();
-        node.peer_rooms_full(now, &backup);
+        node.room_step().peer_rooms_full(now, &backup);
         let refuses = |node: &NodeCore, after| rooms(node).refuses(now + after, &name(0), Some(&backup), &join(1, 0));
         assert!(refuses(&node, REPORT_INTERVAL) && !refuses(&node, REPORT_VALIDITY));
         assert!(!rooms(&node).refuses(now, &name(0), None, &join(1, 0)));

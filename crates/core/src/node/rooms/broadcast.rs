@@ -9,10 +9,10 @@ use signaling_rooms::{OpResult, Operation};
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
-use super::super::session::Session;
-use super::super::{NodeCore, SessionKey};
+use super::super::SessionKey;
 use super::budget::BudgetKind;
 use super::command::Refusal;
+use super::context::{Context, Socket, Step};
 use super::limits::{OverBudget, fan_out_budget, rate_limited};
 use super::outputs::Output;
 use super::room_session::{Command, CommandKind};
@@ -31,7 +31,7 @@ pub(super) struct Tally {
     delivered: u64,
 }
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Checks a broadcast before its request. `is_repeated`: its frame has been at a node
     /// before. Returns `true` if a node may have accepted the broadcast before. The budget of a
     /// native client then does not refuse it.
@@ -48,7 +48,7 @@ impl NodeCore {
         if is_repeated || self.was_accepted(key, number) {
             return Ok(true);
         }
-        let native = self.directory.get(key).filter(|session| !session.is_of_dialect());
+        let native = self.cx.socket(key).filter(|session| !session.is_of_dialect());
         let of = native.map(fan_out_budget);
         let wait = of.and_then(|of| self.rooms.budgets.remaining_wait(now, of));
         wait.map_or(Ok(false), |wait| Err(rate_limited(BudgetKind::FanOut, wait)))
@@ -58,8 +58,8 @@ impl NodeCore {
     /// accepted before.
     pub(in crate::node) fn was_accepted(&mut self, key: SessionKey, number: MessageNumber) -> bool {
         // Only a reliable client retransmits.
-        let can_retransmit = |session: &&Session| session.resumed && session.known_id.is_some();
-        let Some(session) = self.directory.get(key).filter(can_retransmit) else { return false };
+        let can_retransmit = |session: &Socket<'_>| session.resumed && session.is_reliable;
+        let Some(session) = self.cx.socket(key).filter(can_retransmit) else { return false };
         let Some(room_session) = self.rooms.sessions.get_mut(&session.id) else { return false };
         room_session.accepted_requests.is_retransmission(number, session.accepted_at_us)
     }
@@ -68,7 +68,7 @@ impl NodeCore {
     fn check_budget(&mut self, now: Instant, command: &Command, members: u64) -> Option<OverBudget> {
         let CommandKind::Broadcast { may_be_accepted, .. } = command.kind else { return None };
         let rate = self.rooms.settings.broadcast_rate?;
-        let session = self.directory.get(command.key)?;
+        let session = self.cx.socket(command.key)?;
         // A delay does no harm to a broadcast that was accepted before.
         if may_be_accepted && !session.is_of_dialect() {
             return None;
@@ -126,8 +126,8 @@ impl NodeCore {
         let mut members = std::mem::take(&mut room_session.found);
         let Some(Command { key, seq, number, id, kind, .. }) = room_session.take_first_command() else { return };
         let CommandKind::Broadcast { copy: message, .. } = kind else { return };
-        let Some(session) = self.directory.get(key) else { return };
-        if session.known_id.is_some() {
+        let Some(session) = self.cx.socket(key) else { return };
+        if session.is_reliable {
             room_session.accepted_requests.record(number, session.accepted_at_us);
         }
         let broadcasts = &mut self.rooms.sockets.entry(key).or_default().broadcasts;
@@ -140,7 +140,7 @@ impl NodeCore {
         // A member that left and joined again between two pages is on both.
         members.sort_unstable();
         members.dedup();
-        members.retain(|member| *member != session.client_id);
+        members.retain(|member| member != session.client_id);
         broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
         let client = session.client_id.clone();
         self.charge_fan_out(now, Some(key), client.as_str(), members.len() as u64);
@@ -157,8 +157,6 @@ impl NodeCore {
     /// Counts one member's outcome: delivered if `written`, else unavailable. The last outcome
     /// answers the sender, unless its session has ended.
     pub(in crate::node) fn count_broadcast_outcome(&mut self, key: SessionKey, number: MessageNumber, written: bool) {
-        self.counts.delivered += u64::from(written);
-        self.counts.unavailable += u64::from(!written);
         let work = self.rooms.sockets.get_mut(&key);
         if let Some(tally) = work.and_then(|work| work.broadcasts.get_mut(&number)) {
             tally.delivered += u64::from(written);

@@ -11,8 +11,9 @@ use signaling_rooms::{Change, OpResult, Operation, RoomEvents, Stamp};
 use signaling_wire::SessionId;
 use signaling_wire::forward::Item;
 
-use super::super::{NodeCore, SessionKey};
+use super::super::SessionKey;
 use super::RoomRule;
+use super::context::{Context, Step};
 use super::local_room::LocalRoom;
 use super::messages::{has_left, joined, members_changed, part, to_wire};
 use super::outputs::Output;
@@ -29,14 +30,14 @@ const STATE_RETRY_SOON: Duration = Duration::from_millis(100);
 /// Maximum rooms that one sweep processes: about 20 ms.
 const ACTIVE_ROOMS_PER_SWEEP: usize = 2_000;
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Sends a room's changes to the peer nodes that the result names, in parts of about 48 KiB.
     /// Without changes it sends only the version.
     pub(in crate::node) fn notify_peers(&mut self, room: &RoomName, result: &OpResult) {
         let &OpResult { incarnation, epoch, version, ref changes, queue_moved, ref nodes, .. } = result;
         let start = version.saturating_sub(changes.len() as u64);
         for node in nodes {
-            if *node == self.settings.id {
+            if *node == self.mesh_rooms.id {
                 continue;
             }
             let (mut version, mut rest) = (start, &changes[..]);
@@ -100,7 +101,7 @@ impl NodeCore {
                     local.known_members.remove(client);
                 }
                 Change::Joined(member) => {
-                    let session = self.directory.session_id(&member.client);
+                    let session = self.cx.session_of(&member.client);
                     if let Some(session) = session.filter(|session| local.waiting.contains(session)) {
                         // The owner's answer shows whether this session has the seat.
                         local.unconfirmed.insert(session);
@@ -311,7 +312,7 @@ impl NodeCore {
     /// Returns the key of a session with a socket here. `None`: its socket is not at this node.
     pub(super) fn attached_key(&self, session: SessionId) -> Option<SessionKey> {
         let client = &self.rooms.sessions.get(&session)?.client;
-        let (key, holder) = self.directory.holder(client.as_str())?;
+        let (key, holder) = self.cx.holder(client.as_str())?;
         (holder.id == session).then_some(key)
     }
 
@@ -323,7 +324,8 @@ impl NodeCore {
     /// Sends a session's edge the state that the next node needs. No effect without a socket here.
     pub(super) fn send_state(&mut self, session: SessionId) {
         let Some(key) = self.attached_key(session) else { return };
-        let state = self.session_state(key, false);
+        let Some(resumed) = self.cx.socket(key).map(|socket| socket.resumed) else { return };
+        let state = self.rooms.state_of(session, resumed, Vec::new(), false);
         self.rooms.outputs.push(Output::State { of: key, state });
     }
 }

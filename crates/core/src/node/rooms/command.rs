@@ -11,8 +11,9 @@ use signaling_rooms::{OpResult, Operation, RoomEvents, RoomOptions, Seat, SeatSt
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
-use super::super::{NodeCore, SessionKey};
+use super::super::SessionKey;
 use super::budget::BudgetKind;
+use super::context::{Context, Step};
 use super::limits::{OverBudget, rate_limited};
 use super::outputs::Output;
 use super::rights::admits;
@@ -79,15 +80,15 @@ const ROOMS_FULL: Refusal = Refusal {
 const TOO_MUCH_DATA: Refusal =
     refusal(ErrorCode::TooLarge, "the `data` that you show in all your rooms together may have 65536 bytes");
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Queues a client's command. No effect if its session has ended.
     pub(in crate::node) fn command(&mut self, now: Instant, command: Command) {
-        let Some(session) = self.directory.get(command.key) else { return };
+        let Some(session) = self.cx.socket(command.key) else { return };
         self.rooms.sockets.entry(command.key).or_default().commands += 1;
         let (id, client) = (session.id, session.client_id.clone());
         let attachment = (session.accepted_at_us, self.rooms.attachment(session.attachment));
         // A later socket may have resumed the session.
-        let present = self.directory.holder(client.as_str()).filter(|(_, holder)| holder.id == id);
+        let present = self.cx.holder(client.as_str()).filter(|(_, holder)| holder.id == id);
         let present = present.map(|(_, holder)| (holder.accepted_at_us, self.rooms.attachment(holder.attachment)));
         let attachment = present.unwrap_or_default().max(attachment);
         let new = || RoomSession::new(client, attachment);
@@ -131,7 +132,7 @@ impl NodeCore {
     fn ask_for_command(&mut self, now: Instant, session: SessionId, room: RoomName) -> Result<(), Refusal> {
         let Some(room_session) = self.rooms.sessions.get(&session) else { return Err(NOT_IN_ROOM) };
         let Some(command) = room_session.commands.front() else { return Err(NOT_IN_ROOM) };
-        let requester = room_session.requester(session, command.number, &self.settings.id);
+        let requester = room_session.requester(session, command.number, &self.mesh_rooms.id);
         let seat = room_session.seats.get(&room);
         let is_member = seat.is_some_and(LocalSeat::is_member);
         let op = match &command.kind {
@@ -200,7 +201,7 @@ impl NodeCore {
     /// Returns the capacity that a client's token sets for a room. Fails if the token does not let
     /// the client into the room.
     fn check_grant(&self, key: SessionKey, room: &RoomName) -> Result<Option<u32>, Refusal> {
-        let grant = self.directory.get(key).and_then(|session| session.grant.as_ref());
+        let grant = self.cx.socket(key).and_then(|session| session.grant);
         grant.map_or(Some(None), |grant| admits(grant, room)).ok_or(NOT_ADMITTED)
     }
 
@@ -208,7 +209,7 @@ impl NodeCore {
     fn leave_all(&mut self, session: SessionId) {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         // A lost answer may leave the owner with later command numbers than this node.
-        let requester = room_session.requester(session, MessageNumber(limits::MAX_REQUEST_ID), &self.settings.id);
+        let requester = room_session.requester(session, MessageNumber(limits::MAX_REQUEST_ID), &self.mesh_rooms.id);
         for (room, _) in room_session.seats.take() {
             self.rooms.remove_seat(&room, session);
             let task = RoomTask::new(Purpose::Upkeep, room, Operation::Leave { requester: requester.clone() });
@@ -258,7 +259,7 @@ impl NodeCore {
                 let mut had_seat = false;
                 if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
                     had_seat = room_session.seats.remove(room).is_some();
-                    let requester = room_session.requester(session, command.number, &self.settings.id);
+                    let requester = room_session.requester(session, command.number, &self.mesh_rooms.id);
                     if result.statuses.first().is_some_and(|status| status.is_present()) {
                         // A later command of the session was carried out before.
                         self.drop_unknown_seat(session, room, requester);
@@ -333,13 +334,13 @@ impl NodeCore {
         };
         let former = room_session.seats.remove(room);
         let data = data.clone().or_else(|| former.as_ref().and_then(|local| local.seat.data.clone()));
-        let requester = room_session.requester(session, command.number, &self.settings.id);
+        let requester = room_session.requester(session, command.number, &self.mesh_rooms.id);
         let at = result.stamp();
         let (seat, confirmed_in) = (Seat { requester, status, data }, (result.incarnation, result.epoch));
         let seat = LocalSeat { seat, sent: at, confirmed_in, sent_ahead, is_over: false };
         let is_changed = former.as_ref().and_then(|local| local.lasting_state(room)) != seat.lasting_state(room);
         room_session.seats.insert(room.clone(), seat);
-        if let Some(session) = self.directory.get(command.key).filter(|session| session.known_id.is_some()) {
+        if let Some(session) = self.cx.socket(command.key).filter(|session| session.is_reliable) {
             room_session.accepted_requests.record(command.number, session.accepted_at_us);
         }
         self.rooms.add_seat(room, session, status, at);
@@ -379,14 +380,6 @@ impl NodeCore {
         let (command, retry_at) = ((command.key, command.seq), now + wait);
         let held = HeldCommand { command, was_sent: false, until: retry_at + HOLD_TIMEOUT, retry_at };
         self.rooms.held.insert(session, held);
-    }
-
-    /// Ends the delay of a session's command, as its socket has ended: a budget refuses it now.
-    /// Otherwise the edge would keep the frames of a client that is gone.
-    pub(in crate::node) fn end_delay(&mut self, now: Instant, session: SessionId) {
-        if let Some(held) = self.rooms.held.get_mut(&session).filter(|held| !held.was_sent) {
-            held.retry_at = held.retry_at.min(now);
-        }
     }
 
     /// Repeats the due requests of held answers.
@@ -461,7 +454,9 @@ impl NodeCore {
 
     fn error(&mut self, refusal: &Refusal, id: Option<u64>, to: Option<&str>, room: Option<&str>) -> Vec<u8> {
         let Refusal { code, message, retry_after_ms } = *refusal;
-        self.counts.refuse(code);
+        if let Some(count) = self.rooms.refused.get_mut(code as usize) {
+            *count += 1;
+        }
         ServerMessage::Error { code, message, id, to, room, retry_after_ms }.to_json()
     }
 
@@ -472,6 +467,14 @@ impl NodeCore {
 }
 
 impl Rooms {
+    /// Ends the delay of a session's command, as its socket has ended: a budget refuses it now.
+    /// Otherwise the edge would keep the frames of a client that is gone.
+    pub(in crate::node) fn end_delay(&mut self, now: Instant, session: SessionId) {
+        if let Some(held) = self.held.get_mut(&session).filter(|held| !held.was_sent) {
+            held.retry_at = held.retry_at.min(now);
+        }
+    }
+
     /// Returns `true` if a request for a session's first command was sent before.
     fn was_sent(&self, session: SessionId, command: &Command) -> bool {
         self.held.get(&session).is_some_and(|held| held.was_sent && held.command == (command.key, command.seq))

@@ -4,54 +4,68 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use signaling_protocol::{ClientId, limits};
+use signaling_protocol::{ClientId, NodeId, limits};
 use signaling_rooms::Requester;
 use signaling_wire::forward::{Attachment, Item};
 use signaling_wire::seats::{SeatState, SessionState};
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
-use super::super::session::Session;
-use super::super::{NodeCore, PeerKey, SessionKey};
+use super::super::SessionKey;
+use super::Rooms;
+use super::context::{Context, Socket, Step};
 use super::outputs::{Output, encoded};
 use super::room_session::{
     Command, CommandKind, LocalSeat, NO_STATE, RoomSession, attachment_at_next_node, is_behind, is_earlier_attachment,
 };
 
-impl NodeCore {
+impl Rooms {
     /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:
-    /// the client may miss later messages if this node fails. It also lacks delivered ids then.
-    /// Empty without the session.
-    pub(in crate::node) fn session_state(&self, key: SessionKey, is_final: bool) -> Vec<u8> {
-        let Some(session) = self.directory.get(key) else { return Vec::new() };
-        let room_session = self.rooms.sessions.get(&session.id);
+    /// the client may miss later messages if this node fails.
+    pub(in crate::node) fn state_of(
+        &self,
+        session: SessionId,
+        resumed: bool,
+        delivered: Vec<(u64, u64)>,
+        is_final: bool,
+    ) -> Vec<u8> {
+        let room_session = self.sessions.get(&session);
         let mut seats = room_session.map(RoomSession::seat_states).unwrap_or_default();
         if !is_final {
             seats.iter_mut().for_each(|seat| (seat.incarnation, seat.version) = (0, 0));
         }
-        let delivered = if is_final { session.delivered.runs().to_vec() } else { Vec::new() };
-        SessionState { resumed: session.resumed, seats, delivered }.to_bytes()
+        SessionState { resumed, seats, delivered }.to_bytes()
     }
 
+    /// Returns the seats of a lingering session, for the owner of its client. `None`: it has none.
+    pub(in crate::node) fn lingering_seats<'a>(&'a self, client: &'a ClientId, session: SessionId) -> Option<Item<'a>> {
+        let room_session = self.sessions.get(&session).filter(|known| !known.seats.is_empty())?;
+        // The seats may be of an earlier socket than the lingering session.
+        let RoomSession { accepted_at_us, attachment, .. } = *room_session;
+        let seats = room_session.seat_states();
+        Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats })
+    }
+}
+
+impl<C: Context> Step<'_, C> {
     /// Stores the seats of a session that attaches. The edge's state is newer than this node's. A
     /// resumed session receives the whole state of its rooms.
-    pub(in crate::node) fn attach_seats(&mut self, now: Instant, key: SessionKey) {
-        let Some(attached) = self.directory.get_mut(key) else { return };
-        let (client, state) = (attached.client_id.clone(), std::mem::take(&mut attached.state));
-        let Session { id: session, accepted_at_us, attachment, newcomer, .. } = *attached;
+    pub(in crate::node) fn attach_seats(&mut self, now: Instant, key: SessionKey, state: &[u8]) {
+        let Some(attached) = self.cx.socket(key) else { return };
+        let client = attached.client_id.clone();
+        let Socket { id: session, accepted_at_us, attachment, newcomer, .. } = attached;
         let attachment = self.rooms.attachment(attachment);
         if self.rooms.sessions.get(&session).is_some_and(|known| known.accepted_at_us > accepted_at_us) {
             // The edge attaches a closed socket for its last frames, with outdated state.
             return;
         }
-        let present =
-            self.directory.holder(client.as_str()).filter(|(holder, later)| *holder != key && later.id == session);
+        let present = self.cx.holder(client.as_str()).filter(|(holder, later)| *holder != key && later.id == session);
         if present.is_some_and(|(_, later)| later.accepted_at_us > accepted_at_us) {
             // The later socket resumed the session without these seats and their rooms' states.
-            let state = SessionState::read(&state).unwrap_or_default();
+            let state = SessionState::read(state).unwrap_or_default();
             return self.merge_seats(now, &client, session, (accepted_at_us, attachment), &state.seats);
         }
         if !newcomer {
-            let state = SessionState::read(&state).unwrap_or_default();
+            let state = SessionState::read(state).unwrap_or_default();
             self.replace_seats(now, &client, session, (accepted_at_us, attachment), &state.seats);
         }
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
@@ -87,7 +101,7 @@ impl NodeCore {
         if states.is_empty() && !self.rooms.sessions.contains_key(&session) {
             return;
         }
-        let (id, rooms) = (&self.settings.id, &mut self.rooms);
+        let (id, rooms) = (&self.mesh_rooms.id, &mut self.rooms);
         let new = || RoomSession::from_other_node(client.clone(), (accepted_at_us, first_attachment));
         let room_session = rooms.session(session, new);
         let requester = room_session.requester(session, MessageNumber::NONE, id);
@@ -137,17 +151,17 @@ impl NodeCore {
 
     /// Returns `true` if a later socket has resumed the session of this one.
     pub(super) fn is_resumed_elsewhere(&self, key: SessionKey) -> bool {
-        let Some(session) = self.directory.get(key) else { return false };
+        let Some(session) = self.cx.socket(key) else { return false };
         let known = self.rooms.sessions.get(&session.id);
         // A later socket may have resumed the session before an earlier one joined its first room.
-        let holder = self.directory.holder(session.client_id.as_str());
+        let holder = self.cx.holder(session.client_id.as_str());
         holder.is_some_and(|(holder, later)| holder != key && later.id == session.id)
             || known.is_some_and(|known| known.accepted_at_us > session.accepted_at_us)
     }
 
     /// Queues a command that gives up all seats of a session, unless a later socket has resumed it.
     pub(in crate::node) fn queue_leave_all(&mut self, now: Instant, key: SessionKey) {
-        let Some(session) = self.directory.get(key) else { return };
+        let Some(session) = self.cx.socket(key) else { return };
         let is_idle = self.rooms.sessions.get(&session.id).is_none_or(RoomSession::is_idle);
         if !is_idle && !self.is_resumed_elsewhere(key) {
             let (seq, number, kind) = (Seq(0), MessageNumber::NONE, CommandKind::LeaveAll);
@@ -155,20 +169,11 @@ impl NodeCore {
         }
     }
 
-    /// Returns the seats of a lingering session, for the owner of its client. `None`: it has none.
-    pub(in crate::node) fn lingering_seats<'a>(&'a self, client: &'a ClientId, session: SessionId) -> Option<Item<'a>> {
-        let room_session = self.rooms.sessions.get(&session).filter(|known| !known.seats.is_empty())?;
-        // The seats may be of an earlier socket than the lingering session.
-        let RoomSession { accepted_at_us, attachment, .. } = *room_session;
-        let seats = room_session.seat_states();
-        Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats })
-    }
-
     /// Sends a former session's seats to the peer node that serves it now. The session may have
     /// resumed there from an older state with fewer seats.
     pub(in crate::node) fn forward_seats(
         &mut self,
-        peer: PeerKey,
+        node: &NodeId,
         client: &ClientId,
         Attachment { accepted_at_us, session, .. }: Attachment,
     ) {
@@ -177,10 +182,8 @@ impl NodeCore {
         let RoomSession { accepted_at_us, attachment, .. } = *former;
         let seats = former.seat_states();
         let item = Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats };
-        if let Some(node) = self.peers.id(peer).cloned() {
-            let item = encoded(&item);
-            self.send_bytes(&node, item, false);
-        }
+        let item = encoded(&item);
+        self.send_bytes(node, item, false);
     }
 
     /// Merges seats that arrive after their lingering session, which may have been resumed since.
@@ -194,9 +197,9 @@ impl NodeCore {
         (accepted_at_us, attachment): (u64, u64),
         states: &[SeatState<'_>],
     ) {
-        let holder = self.directory.holder(client.as_str()).filter(|(_, holder)| holder.id == session);
+        let holder = self.cx.holder(client.as_str()).filter(|(_, holder)| holder.id == session);
         let resumed = holder.map(|(_, holder)| (holder.accepted_at_us, self.rooms.attachment(holder.attachment)));
-        let lingers = self.directory.lingering_session(client, session).is_some();
+        let lingers = self.cx.lingers(client, session);
         if resumed.is_none() && !lingers {
             return;
         }
@@ -214,7 +217,7 @@ impl NodeCore {
                 local.seat.requester.accepted_at_us = attachment.0;
             }
         }
-        let requester = room_session.requester(session, MessageNumber::NONE, &self.settings.id);
+        let requester = room_session.requester(session, MessageNumber::NONE, &self.mesh_rooms.id);
         let mut news = Vec::new();
         for (room, mut local) in states.iter().filter_map(|state| LocalSeat::read(now, state, requester.clone())) {
             if room_session.seats.get(&room).is_some_and(|known| known.number() >= local.number()) {

@@ -10,10 +10,10 @@ use signaling_rooms::{OpResult, Operation, RoomEvents, RoomOptions};
 use signaling_wire::SessionId;
 use signaling_wire::grant::Grant;
 
-use super::super::session::Session;
-use super::super::{NodeCore, SessionKey};
+use super::super::SessionKey;
 use super::budget::BudgetKind;
 use super::command::Refusal;
+use super::context::{Context, Socket, Step};
 use super::room_session::{Command, CommandKind};
 use super::task::Purpose;
 
@@ -32,15 +32,15 @@ pub(super) enum OverBudget {
     Delay(Duration),
 }
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Checks the budgets of a `join` or `members`, which cost at least 1. `None`: it may be sent
     /// now. `has_seat`: its client has a seat in the room, so the room is not new.
     pub(super) fn check_rates(&self, now: Instant, command: &Command, has_seat: bool) -> Option<OverBudget> {
-        let session = self.directory.get(command.key)?;
+        let session = self.cx.socket(command.key)?;
         let client = session.client_id.as_str();
         let fan_out = self.rooms.settings.broadcast_rate.map(|rate| (fan_out_budget(session), rate));
         let may_create = matches!(command.kind, CommandKind::Join { .. }) && !has_seat;
-        let new_rooms = new_room_budgets(self.rooms.settings.new_rooms, client, session.grant.as_deref());
+        let new_rooms = new_room_budgets(self.rooms.settings.new_rooms, client, session.grant);
         let budgets = new_rooms.filter(|_| may_create).chain(fan_out);
         let waits = budgets.filter_map(|(of, rate)| Some((self.rooms.budgets.wait(now, of, rate, 1)?, of.0)));
         let (wait, kind) = waits.max()?;
@@ -50,7 +50,7 @@ impl NodeCore {
     /// Returns the decision about a command above a budget. That of a dialect's client waits, as
     /// the client knows no refusals. Nothing slows a client down that is gone, so its do not wait.
     pub(super) fn over_budget(&self, key: SessionKey, kind: BudgetKind, wait: Duration) -> OverBudget {
-        let waits = self.directory.get(key).is_some_and(|session| session.is_of_dialect() && !session.socket_ended);
+        let waits = self.cx.socket(key).is_some_and(|session| session.is_of_dialect() && !session.socket_ended);
         if waits { OverBudget::Delay(wait) } else { OverBudget::Refuse(kind, wait) }
     }
 
@@ -69,8 +69,8 @@ impl NodeCore {
             self.charge_fan_out(now, key, client, result.informed);
         }
         if result.created {
-            let session = key.and_then(|key| self.directory.get(key));
-            let grant = session.and_then(|session| session.grant.as_deref());
+            let session = key.and_then(|key| self.cx.socket(key));
+            let grant = session.and_then(|session| session.grant);
             for (of, rate) in new_room_budgets(self.rooms.settings.new_rooms, client, grant) {
                 self.rooms.budgets.pay(now, of, rate, 1);
             }
@@ -80,14 +80,14 @@ impl NodeCore {
     /// Charges an answer with members.
     pub(super) fn charge_answer(&mut self, now: Instant, session: SessionId, text: &[u8]) {
         let Some(client) = self.rooms.sessions.get(&session).map(|known| known.client.clone()) else { return };
-        let key = self.directory.attached(client.as_str());
+        let key = self.cx.holder(client.as_str()).map(|(key, _)| key);
         self.charge_fan_out(now, key, client.as_str(), (text.len() as u64).div_ceil(BYTES_PER_MEMBER));
     }
 
     /// Charges members that receive something because of a client, with its session `key`.
     pub(super) fn charge_fan_out(&mut self, now: Instant, key: Option<SessionKey>, client: &str, members: u64) {
         if let Some(rate) = self.rooms.settings.broadcast_rate {
-            let session = key.and_then(|key| self.directory.get(key));
+            let session = key.and_then(|key| self.cx.socket(key));
             let budget = session.map_or((BudgetKind::FanOut, client), fan_out_budget);
             self.rooms.budgets.pay(now, budget, rate, members);
         }
@@ -96,8 +96,8 @@ impl NodeCore {
 
 /// Returns the budget of members that receive something because of a session: of its token's
 /// subject, or of its client without one.
-pub(super) fn fan_out_budget(session: &Session) -> (BudgetKind, &str) {
-    let subject = session.grant.as_deref().and_then(|grant| grant.subject.as_deref());
+pub(super) fn fan_out_budget<'a>(session: Socket<'a>) -> (BudgetKind, &'a str) {
+    let subject = session.grant.and_then(|grant| grant.subject.as_deref());
     (BudgetKind::FanOut, subject.unwrap_or(session.client_id.as_str()))
 }
 

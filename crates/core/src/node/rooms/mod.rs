@@ -14,6 +14,7 @@
 //! | bytes of local rooms and seats | `counted` |
 //! | changes and states sent to clients here and to other nodes | `changes` |
 //! | JSON texts for clients | `messages` |
+//! | what rooms read of their node | `context` |
 //! | effects on clients and other nodes | `outputs` |
 //! | commands and broadcasts of sockets without an answer | `sockets` |
 //! | seats: claimed, restored after a loss of the room, dropped | `presence` |
@@ -26,6 +27,7 @@ mod broadcast;
 mod budget;
 mod changes;
 mod command;
+mod context;
 mod counted;
 mod handoff;
 mod limits;
@@ -44,7 +46,7 @@ use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use crate::edge::Rate;
-use signaling_protocol::RoomName;
+use signaling_protocol::{ErrorCode, RoomName};
 use signaling_rooms::{OpResult, Rules, SeatStatus, Unavailable};
 use signaling_wire::SessionId;
 use signaling_wire::grant::SignalScope;
@@ -58,9 +60,11 @@ use self::room_session::RoomSession;
 use self::sockets::SocketWork;
 use super::{NodeCore, SessionKey};
 
+pub(super) use self::context::{Context, Peer, Socket, Step};
 pub(super) use self::counted::ByteTotal;
 pub(super) use self::messages::change_from_wire;
 pub(super) use self::outputs::Output;
+pub(super) use self::presence::CHECKS_PER_SWEEP;
 pub(super) use self::room_session::{Command, CommandKind};
 pub(super) use self::task::RoomTask;
 use self::task::Urgency;
@@ -150,6 +154,10 @@ pub(super) struct Rooms {
     /// Number of seats that were dropped during their sessions.
     drops: u32,
     counts: RoomCounts,
+    /// Items for nodes that were dropped.
+    pub(super) dropped: u64,
+    /// Refused requests, in the order of [`ErrorCode::ALL`].
+    pub(super) refused: [u64; ErrorCode::ALL.len()],
 }
 
 /// The answer to an operator's request, with its number.
@@ -212,6 +220,8 @@ impl Rooms {
             operator_answers: Vec::new(),
             drops: 0,
             counts: RoomCounts::default(),
+            dropped: 0,
+            refused: [0; ErrorCode::ALL.len()],
         }
     }
 

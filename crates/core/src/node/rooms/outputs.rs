@@ -10,9 +10,10 @@ use signaling_wire::forward::Item;
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq};
 
+use super::super::SessionKey;
 use super::super::lane::MAX_WAITING;
 use super::super::outbound::OutboundMessage;
-use super::super::{NodeCore, SessionKey};
+use super::context::{Context, Step};
 
 /// An effect of a room on a client or another node.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ impl Outputs {
     }
 }
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Sends an item to a node. `is_urgent`: without the flush delay. Returns `false` and drops it if
     /// the node is unknown or its lane is full.
     pub(in crate::node) fn send_item(&mut self, to: &NodeId, item: &Item<'_>, is_urgent: bool) -> bool {
@@ -94,7 +95,7 @@ impl NodeCore {
         if has_room {
             self.rooms.outputs.push_item(to, item, is_urgent);
         } else {
-            self.counts.dropped += 1;
+            self.rooms.dropped += 1;
         }
         has_room
     }
@@ -113,15 +114,14 @@ impl NodeCore {
 
     /// Sends an item to each peer that answers.
     pub(in crate::node) fn send_item_to_all(&mut self, item: &Item<'_>) {
-        let peers: Vec<_> = self.peers.answering().cloned().collect();
-        for peer in peers {
+        for peer in self.cx.answering() {
             self.send_item(&peer, item, false);
         }
     }
 
     /// Returns the bytes that wait for a node. `None`: it is unknown.
     fn queued_for(&self, node: &NodeId) -> Option<usize> {
-        Some(self.peers.queued_notes(node)? + self.rooms.outputs.bytes_to(node))
+        Some(self.cx.peer(node.as_str())?.queued + self.rooms.outputs.bytes_to(node))
     }
 }
 
@@ -136,6 +136,7 @@ mod tests {
     use signaling_wire::Incarnation;
     use signaling_wire::forward::LogPosition;
 
+    use super::super::super::NodeCore;
     use super::*;
     use crate::fixtures::mesh_node;
 
@@ -156,7 +157,7 @@ mod tests {
             node
         };
         let send = |node: &mut NodeCore, parts: usize| {
-            let is_sent = node.send_items(&to, parts * part.len(), &vec![item.clone(); parts]);
+            let is_sent = node.room_step().send_items(&to, parts * part.len(), &vec![item.clone(); parts]);
             // A lane counts like an output.
             if parts == 31 {
                 node.carry_out();
@@ -168,7 +169,7 @@ mod tests {
         assert!(!send(&mut node, 33), "they do not fit");
         assert!(send(&mut node, 32));
         assert!(!send(&mut node, 1), "half of the room is for other items");
-        assert!(node.send_item(&to, &item, true));
+        assert!(node.room_step().send_item(&to, &item, true));
         let mut node = new();
         assert!(send(&mut node, 100), "they can never fit");
         assert!(!send(&mut node, 1));

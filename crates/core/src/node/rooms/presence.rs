@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{RoomName, limits};
-use signaling_rendezvous::KeyHash;
 use signaling_rooms::{OpResult, Operation, Requester, Seat, SeatStatus, Stamp};
 use signaling_wire::{MessageNumber, SessionId};
 
-use super::super::NodeCore;
+use super::context::{Context, Step};
 use super::room_session::{Command, LocalSeat, NO_STATE, RoomSession, later_attachment};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{Rooms, messages};
@@ -21,7 +20,7 @@ const SEATS_PER_OP: usize = 200;
 /// Time from the loss of a socket to the check of its session for its end, and between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum checks in one sweep: they take 8 ms.
-const CHECKS_PER_SWEEP: usize = 5_000;
+pub(in crate::node) const CHECKS_PER_SWEEP: usize = 5_000;
 /// Minimum time between two queue positions for one client: shorter than the interval of requests,
 /// whose answers arrive unevenly.
 const MIN_POSITION_INTERVAL: Duration = Duration::from_millis(950);
@@ -143,10 +142,10 @@ impl Rooms {
     }
 }
 
-impl NodeCore {
-    /// Does the periodic work of rooms.
-    pub(in crate::node) fn sweep_rooms(&mut self, now: Instant) {
-        self.drop_ended_sessions(now);
+impl<C: Context> Step<'_, C> {
+    /// Does the periodic work of rooms. `detached`: sessions that lost their sockets since.
+    pub(in crate::node) fn sweep_rooms(&mut self, now: Instant, detached: &[SessionId]) {
+        self.drop_ended_sessions(now, detached);
         self.process_active_rooms(now);
         self.retry_held(now);
         self.rooms.budgets.sweep(now);
@@ -157,8 +156,7 @@ impl NodeCore {
     fn is_responsible_for(&self, session: SessionId) -> bool {
         let Some(RoomSession { client, .. }) = self.rooms.sessions.get(&session) else { return false };
         let client = client.as_str();
-        let is_owned = || self.peers.owner(KeyHash::of(client)).is_none() && self.location(client).is_none();
-        self.attached_key(session).is_some() || is_owned()
+        self.attached_key(session).is_some() || self.cx.is_home(client)
     }
 
     /// Claims seats that came from another node or may have changed.
@@ -320,7 +318,7 @@ impl NodeCore {
                     return;
                 };
                 room_session.seats.remove(room);
-                let requester = room_session.requester(session, MessageNumber(number), &self.settings.id);
+                let requester = room_session.requester(session, MessageNumber(number), &self.mesh_rooms.id);
                 self.rooms.remove_seat(room, session);
                 // An earlier join without an answer may be carried out only now.
                 self.drop_unknown_seat(session, room, requester);
@@ -335,9 +333,9 @@ impl NodeCore {
     /// Drops the seats of sessions that have ended here and cannot be resumed here. The owner keeps
     /// a seat for the grace time after the loss of the socket, or longer if another node has the
     /// session. A call checks at most 5,000 sessions, each about 500 ms after its last check.
-    fn drop_ended_sessions(&mut self, now: Instant) {
+    fn drop_ended_sessions(&mut self, now: Instant, detached: &[SessionId]) {
         self.rooms.swept_at = now;
-        for session in self.directory.take_detached(CHECKS_PER_SWEEP) {
+        for &session in detached {
             self.record_loss(now, session);
             self.rooms.queue_check(session);
         }
@@ -345,7 +343,7 @@ impl NodeCore {
         for session in self.rooms.take_due_checks() {
             let Some(lost) = self.record_loss(now, session) else { continue };
             let Some(room_session) = self.rooms.sessions.get(&session) else { continue };
-            let lingers = self.directory.lingering_session(&room_session.client, session).is_some();
+            let lingers = self.cx.lingers(&room_session.client, session);
             if lingers || room_session.is_busy() {
                 self.rooms.queue_check(session);
             } else {
@@ -355,7 +353,7 @@ impl NodeCore {
         for (session, lost) in ended {
             let keep = self.rooms.settings.seat_grace.saturating_sub(now.saturating_duration_since(lost));
             let Some(mut room_session) = self.rooms.sessions.remove(&session) else { continue };
-            let has_moved = self.is_located(room_session.client.as_str(), session);
+            let has_moved = self.cx.is_at_peer(room_session.client.as_str(), session);
             for (room, LocalSeat { seat: Seat { requester, .. }, .. }) in room_session.seats.take() {
                 self.rooms.remove_seat(&room, session);
                 let (attachment, number) = (room_session.attachment, limits::MAX_REQUEST_ID);
@@ -375,13 +373,12 @@ impl NodeCore {
     /// no seats or commands here.
     pub(super) fn record_loss(&mut self, now: Instant, session: SessionId) -> Option<Instant> {
         let room_session = self.rooms.sessions.get_mut(&session)?;
-        let holder = self.directory.holder(room_session.client.as_str());
+        let holder = self.cx.holder(room_session.client.as_str());
         if holder.is_some_and(|(_, holder)| holder.id == session) {
             room_session.socket_lost_at = None;
             return None;
         }
-        let lingering = self.directory.lingering_session(&room_session.client, session);
-        if let Some(lost) = lingering.and_then(|lingering| lingering.lost(self.settings.resume)) {
+        if let Some(lost) = self.cx.lost_at(&room_session.client, session) {
             // This must be exact: a resume time equal to the grace time leaves no rest. The owner
             // ends a seat with time left only when another operation touches the room.
             room_session.socket_lost_at = Some(lost);
@@ -431,7 +428,7 @@ mod tests {
     use signaling_protocol::{ClientId, NodeId};
     use signaling_wire::{Incarnation, resume};
 
-    use super::super::super::Settings;
+    use super::super::super::{NodeCore, Settings};
     use super::super::{ByteTotal, RoomSettings};
     use super::*;
 
@@ -475,7 +472,7 @@ mod tests {
 
         for (place, needs) in [(1, false), (2, true)] {
             let result = OpResult { statuses: vec![SeatStatus::Member { place }], ..OpResult::default() };
-            node.seats_answered(now, &room, std::slice::from_ref(&seat), &result, true);
+            node.room_step().seats_answered(now, &room, std::slice::from_ref(&seat), &result, true);
             let lacking = &node.rooms.local[&room].lacking_state;
             assert_eq!(lacking.contains(&session), needs, "place {place}");
         }

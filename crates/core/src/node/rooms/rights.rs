@@ -8,7 +8,7 @@ use signaling_rooms::{Operation, Requester, RoomOptions};
 use signaling_wire::SessionId;
 use signaling_wire::grant::Grant;
 
-use super::super::NodeCore;
+use super::context::{Context, Step};
 use super::task::{Purpose, RoomTask, Urgency};
 
 /// Returns [`Grant::admits`]. `None` also if the room's option requires a pattern and the grant is
@@ -17,18 +17,18 @@ pub(super) fn admits(grant: &Grant, room: &RoomName) -> Option<Option<u32>> {
     if grant.rooms.is_none() && RoomOptions::of(room).named { None } else { grant.admits(room.as_str()) }
 }
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Has a session leave each room that the grant of its present socket does not admit. The
     /// client receives `left`. No effect without a socket here, or without a grant.
     pub(in crate::node) fn leave_forbidden_rooms(&mut self, session: SessionId) {
         let Some(key) = self.attached_key(session) else { return };
-        let Some(grant) = self.directory.get(key).and_then(|session| session.grant.clone()) else { return };
+        let Some(grant) = self.cx.socket(key).and_then(|session| session.grant) else { return };
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let forbidden: Vec<RoomName> = room_session
             .seats
             .iter()
             .map(|(room, _)| room)
-            .filter(|room| admits(&grant, room).is_none())
+            .filter(|room| admits(grant, room).is_none())
             .cloned()
             .collect();
         if forbidden.is_empty() {

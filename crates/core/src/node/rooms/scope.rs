@@ -13,11 +13,11 @@ use signaling_rooms::{OpResult, Operation};
 use signaling_wire::SessionId;
 use signaling_wire::grant::SignalScope;
 
+use super::super::SessionKey;
 use super::super::outbound::OutboundMessage;
-use super::super::session::Session;
-use super::super::{NodeCore, SessionKey};
 use super::Rooms;
 use super::command::{ROOM_UNAVAILABLE, Refusal, refusal};
+use super::context::{Context, Step};
 use super::outputs::Output;
 use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
@@ -28,21 +28,22 @@ const ANSWER_VALIDITY: Duration = Duration::from_secs(30);
 /// The text is the same if no such client exists.
 const NO_SHARED_ROOM: Refusal = refusal(ErrorCode::Forbidden, "you may signal only those who are in a room with you");
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Returns `true` if a session may signal only members of its rooms, by its token or default.
-    pub(in crate::node) fn is_confined(&self, session: &Session) -> bool {
-        let granted = session.grant.as_ref().and_then(|grant| grant.signal);
+    pub(in crate::node) fn is_confined(&self, key: SessionKey) -> bool {
+        let Some(session) = self.cx.socket(key) else { return false };
+        let granted = session.grant.and_then(|grant| grant.signal);
         granted.unwrap_or(self.rooms.settings.signal_scope) == SignalScope::Room
     }
 
     /// Sends a signal of a confined session, or queues it until an owner has answered. A signal to
     /// the sender itself is always sent.
     pub(in crate::node) fn signal_in_rooms(&mut self, now: Instant, key: SessionKey, to: &str, sent: OutboundMessage) {
-        let Some(session) = self.directory.get(key) else { return };
+        let Some(session) = self.cx.socket(key) else { return };
         let Ok(recipient) = ClientId::new(to) else { return };
         let id = session.id;
         let waits = self.rooms.sessions.get(&id).is_some_and(|known| known.commands.iter().any(Command::is_signal));
-        let is_own = session.client_id == recipient;
+        let is_own = *session.client_id == recipient;
         let is_recent = |at| now.saturating_duration_since(at) < ANSWER_VALIDITY;
         if is_own || (!waits && self.rooms.share_a_room(id, &recipient, is_recent)) {
             return self.rooms.outputs.push(Output::Signal { at: now, from: key, to: recipient, message: sent });

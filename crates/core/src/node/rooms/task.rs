@@ -7,8 +7,9 @@ use signaling_protocol::RoomName;
 use signaling_rooms::{OpResult, Operation, Request, Stamp, Unavailable};
 use signaling_wire::{Seq, SessionId};
 
-use super::super::{NodeCore, SessionKey};
+use super::super::SessionKey;
 use super::changes::STATE_RETRY;
+use super::context::{Context, Step};
 use super::{OperatorAnswer, Rooms};
 
 /// Queued operations of one urgency at which operations on seats are skipped if no client waits for
@@ -112,7 +113,7 @@ impl Rooms {
     }
 }
 
-impl NodeCore {
+impl<C: Context> Step<'_, C> {
     /// Handles the answer of the owner to a task: answers its client or operator, and announces
     /// changes. `Err`: no result; the operation may have been applied or not. A client's command is
     /// then refused as `room_unavailable`; earlier answers can decide a signal.
@@ -198,16 +199,18 @@ impl NodeCore {
             Purpose::Seats { .. } | Purpose::Operator(_) | Purpose::Upkeep => {}
         }
     }
+}
 
+impl Rooms {
     /// Queues an operation for an operator. [`Self::take_operator_answers`] returns its answer by
     /// this number.
-    pub fn request_for_operator(&mut self, number: u64, Request { room, op }: Request) {
-        self.rooms.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Operator(number), room, op));
+    pub(in crate::node) fn request_for_operator(&mut self, number: u64, Request { room, op }: Request) {
+        self.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Operator(number), room, op));
     }
 
     /// Takes the answers for operators, each with the number of its request. `Err`: no result; the
     /// operation may have been applied or not.
-    pub fn take_operator_answers(&mut self) -> Vec<OperatorAnswer> {
-        std::mem::take(&mut self.rooms.operator_answers)
+    pub(in crate::node) fn take_operator_answers(&mut self) -> Vec<OperatorAnswer> {
+        std::mem::take(&mut self.operator_answers)
     }
 }
