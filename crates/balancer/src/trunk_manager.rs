@@ -8,9 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use signaling_core::View;
 use signaling_core::edge::LinkKey;
 use signaling_edge::shell::Edge;
+use signaling_membership::View;
 use signaling_protocol::{Backoff, NodeId};
 use signaling_server::clock::ticks;
 use signaling_server::proofs::Proofs;

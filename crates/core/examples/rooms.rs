@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, Result, ensure};
 use signaling_core::edge::{ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings as EdgeSettings};
 use signaling_core::node::{InboundExchange, NodeCore, PeerKey, Settings, TrunkKey};
-use signaling_core::{NodeEntry, View};
+use signaling_membership::{NodeEntry, View};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::lane::HEAD_BYTES;
@@ -266,9 +266,9 @@ impl Bench {
         let (mut owned, mut members, mut copies) = (0, 0, 0);
         for node in &self.alive {
             let core = &self.nodes[*node].core;
-            copies += core.mesh_room_figures().copies;
+            copies += core.rooms().mesh_figures().copies;
             for room in 0..rooms {
-                let Some(room) = core.owned_room(&format!("room-{room}")) else { continue };
+                let Some(room) = core.rooms().owned(&format!("room-{room}")) else { continue };
                 owned += 1;
                 members += room.counts().0;
             }

@@ -8,7 +8,7 @@ use signaling_wire::{Incarnation, SessionId, resume};
 
 use crate::edge::{ClientKey, ConnectRequest, EdgeCore, LinkKey, Newcomer};
 use crate::node::{NodeCore, Settings};
-use crate::{NodeEntry, View};
+use signaling_membership::{NodeEntry, View};
 
 /// Returns a view of these nodes. A node with the prefix `-` drains.
 pub(crate) fn view(nodes: &[&str]) -> Arc<View> {

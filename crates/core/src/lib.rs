@@ -5,8 +5,7 @@
 //! | [`edge`] | sessions behind client sockets: numbers, deduplication, acks, limits |
 //! | [`node`] | sessions that a node owns: routes, custody, lanes to peer nodes, rooms |
 //! | [`balancer`] | which node serves a client, and when its session is handed off |
-//! | [`view`], [`failure_detector`] | the members of a mesh, and which of them answer |
-//! | [`address`], [`rate_class`] | valid addresses and rates of flags, tokens and discovery |
+//! | [`rate_class`] | valid rates of flags and tokens |
 //! | [`ice`] | STUN and TURN servers, with credentials, that clients receive |
 //! | [`ws`] | WebSocket frames of client sockets, as bytes |
 //!
@@ -17,20 +16,14 @@
 // The ban on clocks is for decisions; tests choose a start.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-pub mod address;
 pub mod balancer;
 pub mod edge;
-pub mod failure_detector;
 #[cfg(test)]
 mod fixtures;
 pub mod ice;
 mod lateness;
 pub mod node;
 pub mod rate_class;
-pub mod view;
 pub mod ws;
 
-pub use address::{Address, AddressError};
-pub use failure_detector::FailureDetector;
 pub use lateness::TooLate;
-pub use view::{Diff, NodeEntry, View, ViewError};

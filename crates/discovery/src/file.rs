@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::following::{News, NewsSender};
 use crate::{ReadError, read_bounded};
-use signaling_core::{NodeEntry, View};
+use signaling_membership::{NodeEntry, View};
 
 /// Maximum length of the file in bytes, enough for some 10,000 nodes.
 const MAX_BYTES: u64 = 1024 * 1024;

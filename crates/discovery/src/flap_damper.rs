@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::NodeId;
 
 use crate::observation::{Observation, ServerStatus};
-use signaling_core::{FailureDetector, NodeEntry, View};
+use signaling_membership::{FailureDetector, NodeEntry, View};
 
 /// Default time that an unready or unlisted node stays in the view.
 pub(crate) const HOLD: Duration = Duration::from_secs(4);

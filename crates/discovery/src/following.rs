@@ -10,7 +10,7 @@ use crate::flap_damper::FlapDamper;
 use crate::observation::Observation;
 use crate::publisher::Publisher;
 use crate::{ReadError, Settings, Subject};
-use signaling_core::View;
+use signaling_membership::View;
 
 /// Time without news after which hold times are checked. A file is read more often.
 const TICK: Duration = Duration::from_millis(300);

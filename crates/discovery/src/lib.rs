@@ -1,7 +1,7 @@
 //! Views of a mesh from a static list, a watched file, DNS or Kubernetes.
 //!
 //! [`Source`] states the origin of views, [`watch()`] follows it, and [`Discovery`] is the handle
-//! with the latest [`View`](signaling_core::View).
+//! with the latest [`View`](signaling_membership::View).
 //! A failed or suddenly empty source never takes the mesh down: the last view stays, and logs and
 //! metrics report the fault. Each source converts its data to observations of servers. `FlapDamper`
 //! turns them into members, and `Publisher` publishes views unless they are suddenly empty.

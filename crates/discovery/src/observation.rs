@@ -3,7 +3,7 @@
 use signaling_protocol::NodeId;
 
 use crate::Subject;
-use signaling_core::Address;
+use signaling_membership::Address;
 
 /// One server in a source. A source lists each id once.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use crate::metrics::{DiscoveryMetrics, METRICS};
 use crate::{ReadError, Subject};
-use signaling_core::{NodeEntry, View};
+use signaling_membership::{NodeEntry, View};
 
 /// Maximum node names in a log field.
 const MAX_NAMES: usize = 5;

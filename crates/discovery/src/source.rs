@@ -10,7 +10,7 @@ use signaling_protocol::NodeId;
 use crate::dns::DnsQuery;
 use crate::kubernetes::ServicePort;
 use crate::{ReadError, file};
-use signaling_core::{AddressError, NodeEntry, View};
+use signaling_membership::{AddressError, NodeEntry, View};
 
 /// A source of views. As text:
 ///

@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::following::{Following, News};
 use crate::publisher::{Publisher, Readings};
 use crate::{Settings, Source, SourceError, dns, file, kubernetes};
-use signaling_core::View;
+use signaling_membership::View;
 
 /// Handle of a followed source. Dropping it ends following and closes the receivers.
 pub struct Discovery {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings};
-use signaling_core::{NodeEntry, View};
+use signaling_core::node::{HoldLimits, NodeCore, Settings};
+use signaling_membership::{NodeEntry, View};
 use signaling_protocol::NodeId;
+use signaling_rooms::RoomSettings;
 use signaling_wire::forward::{self, Item};
 use signaling_wire::lane::{Frame, FrameReader, Opening};
 use signaling_wire::{ExchangeNumber, Incarnation, resume};

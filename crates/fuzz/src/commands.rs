@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use signaling_core::edge::Rate;
-use signaling_core::node::{NodeCore, RoomSettings, TrunkKey};
-use signaling_core::{NodeEntry, View};
+use signaling_core::node::{NodeCore, TrunkKey};
+use signaling_membership::{NodeEntry, View};
 use signaling_protocol::NodeId;
+use signaling_rooms::RoomSettings;
 use signaling_rooms::{Room, Rules};
 use signaling_wire::trunk::{Attach, Slot, ToEdge, ToNode};
 use signaling_wire::{RemainingTtl, Seq, SessionId};
@@ -120,12 +121,13 @@ impl Stage {
         }
     }
 
-    /// Passes the node's requests to itself, which owns all rooms. Returns `false` if there is none.
+    /// Passes the node's requests to itself, which owns all rooms. Returns `false` if there is
+    /// none.
     fn run_room_tasks(&mut self) -> bool {
-        let has_tasks = self.node.has_unsent_room_tasks();
+        let has_tasks = self.node.rooms().has_unsent_tasks();
         self.node.send_room_tasks(self.now);
-        for name in self.node.rooms_after(None) {
-            let (members, _) = self.node.owned_room(name.as_str()).map(Room::counts).unwrap_or_default();
+        for name in self.node.rooms().names_after(None) {
+            let (members, _) = self.node.rooms().owned(name.as_str()).map(Room::counts).unwrap_or_default();
             assert!(members <= u64::from(CAPACITY), "{members} in a room of {CAPACITY}");
         }
         has_tasks

@@ -15,7 +15,8 @@ use signaling_wire::grant::SignalScope;
 
 use crate::ice_args::{IceArgs, IceConfig};
 use crate::kick_file::KickFile;
-use signaling_core::node::{RoomSettings, Rules};
+use signaling_core::node::Rules;
+use signaling_rooms::RoomSettings;
 
 /// Signaling node: owns sessions, delivers messages and forwards messages to other nodes.
 #[derive(Debug, Parser)]

@@ -1,20 +1,23 @@
 //! Rooms with an exact capacity and a waiting queue.
 //!
-//! Each [`Operation`] is applied by the node that owns the room, and by the backup. The changes in its
-//! [`OpResult`] are announced to the members. The crate has no I/O, no clock and no client sockets.
+//! Each [`Operation`] is applied by the node that owns the room, and by the backup. The changes in
+//! its [`OpResult`] are announced to the members. The crate has no I/O, no clock and no client
+//! sockets.
 //!
 //! | content | item |
 //! |---|---|
 //! | operations on a room and their results | [`Operation`], [`OpResult`] |
 //! | one room, and its rules | [`Room`], [`Rules`] |
 //! | options of a room, by its name | [`RoomOptions`] |
+//! | all rooms of a node: seats of its clients, rooms that it owns or backs up | [`Rooms`], [`Step`] |
+//! | what rooms read of their node, and what they decide | [`Context`], [`Output`] |
 //! | changes of a room, in order and without gaps | [`ChangeSequencer`] |
 //!
 //! A client in a room is a member, waiting, or gone. A gone client is remembered for a while, so
 //! that a retransmitted command is recognized. A seat lives until its session or its node ends. It
-//! then expires after [`Rules::stale`], unless its session claims it again; [`Operation::Drop`] sets its
-//! own time. The first waiting client gets a free seat in the same step, unless seats may be lost
-//! or the room is sealed.
+//! then expires after [`Rules::stale`], unless its session claims it again; [`Operation::Drop`]
+//! sets its own time. The first waiting client gets a free seat in the same step, unless seats may
+//! be lost or the room is sealed.
 //!
 //! ```
 //! use signaling_protocol::{ClientId, NodeId};
@@ -26,23 +29,38 @@
 //! let mut join = |name: &str, session| {
 //!     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("node-0").unwrap());
 //!     let session = SessionId([session; 16]);
-//!     let requester = Requester { client, session, accepted_at_us: 1, attachment: 1, number: 1, node };
-//!     let op = Operation::Join { requester, data: None, capacity: None };
-//!     room.apply(&rules, 1_700_000_000_000, &op)
-//! };
-//! assert!(matches!(join("alice", 1).statuses[..], [SeatStatus::Member { .. }]));
-//! assert!(matches!(join("bob", 2).statuses[..], [SeatStatus::Waiting { ahead: 0, .. }]));
+//!     let requester = Requester { client, session, accepted_at_us: 1, attachment: 1, number: 1,
+//! node };     let op = Operation::Join { requester, data: None, capacity: None };
+//! room.apply(&rules, 1_700_000_000_000, &op) }; assert!(matches!(join("alice", 1).statuses[..],
+//! [SeatStatus::Member { .. }])); assert!(matches!(join("bob", 2).statuses[..],
+//! [SeatStatus::Waiting { ahead: 0, .. }]));
 //! ```
 
-mod change_sequencer;
+// The ban on clocks is for decisions; tests choose a start.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+mod context;
+#[cfg(test)]
+mod fixtures;
+mod machine;
 mod op;
 mod options;
+mod outputs;
+mod replication;
 mod room;
 mod rules;
+mod seats;
 
-pub use self::change_sequencer::{Announcement, ChangeSequencer};
+pub use self::context::{Context, Peer, Socket, Step};
+pub use self::machine::{NodeProcess, Rooms, SocketKey};
 pub use self::op::{Change, Member, OpResult, Operation, Request, Requester, Seat, SeatStatus, Stamp, Unavailable};
 pub use self::options::{RoomEvents, RoomOptions};
+pub use self::outputs::Output;
+pub use self::replication::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
 pub use self::room::Room;
 pub use self::rules::Rules;
+pub use self::seats::{
+    Announcement, CHECKS_PER_SWEEP, ChangeSequencer, Command, CommandKind, Refusal, RoomAnswer, RoomCounts,
+    RoomFigures, RoomRule, RoomSettings,
+};
 pub use signaling_protocol::rooms::LeftReason;

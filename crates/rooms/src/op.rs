@@ -31,7 +31,8 @@ pub struct Requester {
 pub struct Seat {
     /// The session that has the seat, with the number of its last command about the room.
     pub requester: Requester,
-    /// Member or waiting. [`Operation::Claim`] ignores it; [`Operation::Restore`] only renews another status.
+    /// Member or waiting. [`Operation::Claim`] ignores it; [`Operation::Restore`] only renews
+    /// another status.
     pub status: SeatStatus,
     /// JSON that the other members see. `None`: the client gave none.
     pub data: Option<Box<str>>,
@@ -85,8 +86,8 @@ impl SeatStatus {
     }
 }
 
-/// An operation on one room. Each also expires unclaimed seats and admits waiting clients. A command
-/// of an earlier session of the client has no effect, and a repeated one no second effect.
+/// An operation on one room. Each also expires unclaimed seats and admits waiting clients. A
+/// command of an earlier session of the client has no effect, and a repeated one no second effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
     /// Admits a client to the room, else to the waiting queue, or to neither if the queue is full.

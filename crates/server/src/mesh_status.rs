@@ -7,8 +7,8 @@ use std::time::Duration;
 use ::http::Method;
 use signaling_admin::Missing;
 use signaling_admin::servers::{Balancer, Node, Nodes, Role, Server, ViewName, balancers};
-use signaling_core::{NodeEntry, View};
 use signaling_discovery::Discovery;
+use signaling_membership::{NodeEntry, View};
 use signaling_protocol::NodeId;
 use tokio::time::timeout_at;
 

@@ -8,7 +8,7 @@ use ::http::{HeaderMap, Method, StatusCode};
 use futures_util::{StreamExt as _, stream};
 use serde::de::DeserializeOwned;
 use signaling_admin::Missing;
-use signaling_core::NodeEntry;
+use signaling_membership::NodeEntry;
 use signaling_protocol::NodeId;
 use tokio::time::{Instant, timeout, timeout_at};
 

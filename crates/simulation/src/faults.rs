@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use signaling_core::{NodeEntry, View};
+use signaling_membership::{NodeEntry, View};
 
 use crate::agenda::{MS, Micros, SECOND, micros};
 use crate::edges::node_id;

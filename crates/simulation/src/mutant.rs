@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use signaling_core::edge;
-use signaling_core::node::{RoomRule, RoomSettings, Rules};
+use signaling_core::node::Rules;
+use signaling_rooms::{RoomRule, RoomSettings};
 
 pub(crate) use self::wire::{Once, Ordered};
 

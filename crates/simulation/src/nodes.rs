@@ -40,11 +40,11 @@ pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     counters.add("nodes: lingering sessions moved", counts.lingering_moved);
     counters.add("nodes: holds expired", counts.expired);
     counters.add("nodes: detours", counts.detours);
-    let counts = core.room_counts();
+    let counts = core.rooms().counts();
     counters.add("rooms: operations without a result", counts.failures);
     counters.add("rooms: resyncs", counts.resyncs);
     counters.add("rooms: seats restored", counts.restored);
-    let counts = core.mesh_room_counts();
+    let counts = core.rooms().mesh_counts();
     counters.add("rooms: taken over", counts.taken_over);
     counters.add("rooms: rebuilt", counts.rebuilt);
     counters.add("rooms: copies sent", counts.copied);

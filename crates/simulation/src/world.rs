@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use signaling_core::View;
 use signaling_core::{edge, node};
+use signaling_membership::View;
 use signaling_wire::{BatchNumber, Incarnation, resume};
 
 use crate::agenda::{Agenda, MS, Micros, SECOND, micros};
@@ -365,7 +365,7 @@ impl World {
         for (index, NodeHost { core, .. }) in self.nodes.iter().enumerate().filter(|(_, node)| node.server.alive) {
             if !core.is_quiet() || core.held_bytes() > 0 {
                 let (sessions, held) = (core.sessions(), core.held_bytes());
-                let rooms = core.mesh_room_figures();
+                let rooms = core.rooms().mesh_figures();
                 let what =
                     format!("at n{index}: {sessions} sessions, {held} bytes held, {rooms:?} or messages in custody");
                 self.ledger.broken("left behind", what);

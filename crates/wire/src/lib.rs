@@ -3,7 +3,8 @@
 //! [`lane`]. A [`resume`] token proves to a node that a client owns a session.
 //!
 //! [`codec`] reads and writes the bytes, [`Batches`] collects frames for a connection, and
-//! [`limits`] has sizes and times. No I/O and no clock. Client messages: `signaling-protocol`.
+//! [`limits`] has sizes and times, [`rate`] token buckets. No I/O and no clock. Client messages:
+//! `signaling-protocol`.
 
 mod batches;
 pub mod codec;
@@ -17,6 +18,7 @@ pub mod limits;
 mod numbers;
 #[cfg(test)]
 mod properties;
+pub mod rate;
 mod rate_debts;
 mod remaining_ttl;
 pub mod resume;

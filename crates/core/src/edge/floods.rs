@@ -9,9 +9,9 @@ use signaling_protocol::{CloseCode, ErrorCode};
 
 use super::rate_limiter::{Exceeded, RateDecision, RateLimits};
 use super::session::Session;
-use super::token_bucket::whole_ms;
 use super::{ClientKey, EdgeCore, Reading, Settings, VerifiedToken};
 use crate::ws::encode;
+use signaling_wire::rate::whole_ms;
 
 /// Returns the maximum rates of a client: those of its token's class, or the usual ones.
 pub(super) fn limits_of<'a>(settings: &'a Settings, token: Option<&VerifiedToken>) -> &'a RateLimits {

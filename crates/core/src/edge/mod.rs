@@ -30,7 +30,6 @@ mod retransmit_buffer;
 mod senders;
 mod session;
 mod sweep;
-mod token_bucket;
 mod verified_token;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -64,8 +63,8 @@ pub use self::reassignments::Reassignments;
 pub use self::retransmit_buffer::{RetransmitBuffer, RetransmitLimits};
 pub use self::session::{Attachment, ConnectRequest, Newcomer, Session};
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
-pub use self::token_bucket::{Rate, TokenBucket, whole_ms};
 pub use self::verified_token::{PresentedToken, VerifiedToken};
+pub use signaling_wire::rate::{Rate, TokenBucket, whole_ms};
 
 new_key_type! {
     /// Key of a client's session at this edge.

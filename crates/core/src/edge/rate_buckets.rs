@@ -14,8 +14,8 @@ use signaling_protocol::server::ClientRate;
 use signaling_wire::RateDebts;
 
 use super::rate_limiter::{Exceeded, RateLimits};
-use super::token_bucket::{Rate, TokenBucket};
 use super::{KickName, VerifiedToken};
+use signaling_wire::rate::{Rate, TokenBucket};
 
 /// Maximum sets without sessions, about 6 MB of memory: an edge takes 2,000 new clients/s, and a
 /// set is full 10 s after its last use.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::rate_buckets::RateBuckets;
-use super::token_bucket::Rate;
+use signaling_wire::rate::Rate;
 
 /// Maximum rates of a token subject, or of a client without one. `None`: no limit. A native
 /// client's message above a rate is refused, a dialect's client is read later. A control frame

@@ -8,7 +8,7 @@ use signaling_rendezvous::Ranking;
 use slotmap::SecondaryMap;
 
 use super::{ClientKey, EdgeCore};
-use crate::View;
+use signaling_membership::View;
 
 /// Direct clients to send away, each with its time.
 #[derive(Debug)]

@@ -1,25 +1,26 @@
 //! Carries out what rooms decided: messages and answers to clients, items for other nodes.
 
+use signaling_rooms::Output;
 use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
 use signaling_wire::{MessageNumber, RemainingTtl, Seq};
 
-use super::rooms::Output;
+use super::outbound::OutboundMessage;
 use super::{NodeCore, SessionKey};
 
 impl NodeCore {
     /// Applies the outputs of rooms, in order. What follows from one comes before the next one.
     pub(super) fn carry_out(&mut self) {
-        if self.rooms.outputs.is_empty() {
+        if !self.rooms.has_outputs() {
             return;
         }
-        let mut outputs = self.rooms.outputs.take();
+        let mut outputs = self.rooms.take_outputs();
         for output in outputs.drain(..) {
             self.apply(output);
         }
-        self.rooms.outputs.reuse(outputs);
+        self.rooms.reuse_outputs(outputs);
     }
 
-    fn apply(&mut self, output: Output) {
+    fn apply(&mut self, output: Output<OutboundMessage>) {
         match output {
             Output::ToClient { to, text } => self.send_text(to, &text),
             Output::Answer { to, seq, outcome, text, is_ordered: true } => {

@@ -288,7 +288,8 @@ impl Lane {
         room
     }
 
-    /// Adds an encoded item, also above the limit. `is_urgent`: it does not wait for the flush delay.
+    /// Adds an encoded item, also above the limit. `is_urgent`: it does not wait for the flush
+    /// delay.
     pub(super) fn note_encoded(&mut self, item: &[u8], is_urgent: bool) {
         self.notes.add(|out| out.extend_from_slice(item));
         self.has_urgent_note |= is_urgent;

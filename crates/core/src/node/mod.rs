@@ -18,8 +18,7 @@
 //! | `peers` | view, ranking, suspicion, lanes to other nodes |
 //! | `directory` | sessions, lingering sessions, locations, waiting newcomers |
 //! | `custody` | outbound queues and held messages |
-//! | `rooms` | seats and room commands |
-//! | `mesh_rooms` | rooms that this node owns or backs up |
+//! | `rooms` | seats and room commands, rooms that this node owns or backs up |
 //!
 //! Path of a message: it arrives by [`NodeCore::trunk_frames`] or [`NodeCore::batch`] (`inputs`,
 //! `batch`). A `request` puts it into an outbound queue. `route` sends it down a trunk or into a
@@ -53,7 +52,6 @@ mod lane;
 mod linger;
 mod lingering_subjects;
 mod location;
-mod mesh_rooms;
 mod outbound;
 mod outcome;
 mod peers;
@@ -61,7 +59,6 @@ mod pending_resume;
 mod report;
 mod request;
 mod room_context;
-mod rooms;
 mod route;
 mod rules;
 mod session;
@@ -70,20 +67,19 @@ mod takeover;
 mod trunks;
 mod view;
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::edge::KickList;
 use signaling_protocol::{ErrorCode, NodeId, limits};
+use signaling_rooms::{NodeProcess, RoomSettings, Rooms, SocketKey as SessionKey};
 use signaling_wire::{Incarnation, resume};
 use slotmap::new_key_type;
 
 use self::custody::Custody;
 use self::directory::Directory;
-use self::mesh_rooms::MeshRooms;
+use self::outbound::OutboundMessage;
 use self::peers::Peers;
-use self::rooms::Rooms;
 use self::trunks::Trunks;
 use crate::ice::IceServers;
 
@@ -91,9 +87,7 @@ pub use self::batch::{BatchError, InboundExchange};
 pub use self::directory::UndeliveredSender;
 pub use self::hold::HoldLimits;
 pub use self::kicking::KickedHere;
-pub use self::mesh_rooms::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
 pub use self::report::SessionReport;
-pub use self::rooms::{RoomCounts, RoomFigures, RoomRule, RoomSettings};
 pub use self::rules::Rules;
 pub use self::sweep::{IDLE_SWEEP_INTERVAL, SWEEP_INTERVAL};
 
@@ -102,7 +96,6 @@ new_key_type! {
     pub struct TrunkKey;
     /// Key of another node. After the node is forgotten it names no other node.
     pub struct PeerKey;
-    struct SessionKey;
     struct QueueKey;
 }
 
@@ -213,8 +206,7 @@ pub struct NodeCore {
     trunks: Trunks,
     directory: Directory,
     custody: Custody,
-    rooms: Rooms,
-    mesh_rooms: MeshRooms,
+    rooms: Rooms<OutboundMessage>,
     kicks: KickList,
     ice: IceServers,
     scratch: Vec<u8>,
@@ -228,14 +220,14 @@ pub struct NodeCore {
 impl NodeCore {
     /// Creates a node without clients, peers and view.
     pub fn new(settings: Settings) -> Self {
-        let room_bytes = rooms::ByteTotal::default();
+        let Settings { ref id, incarnation, hash_seed, epoch, .. } = settings;
+        let process = NodeProcess { id: id.clone(), incarnation, hash_seed, epoch };
         Self {
             peers: Peers::new(&settings),
             custody: Custody::new(&settings),
             trunks: Trunks::default(),
             directory: Directory::new(&settings.rules),
-            rooms: Rooms::new(settings.epoch.0, settings.rooms, Rc::clone(&room_bytes)),
-            mesh_rooms: MeshRooms::new(&settings, room_bytes),
+            rooms: Rooms::new(&process, settings.rooms),
             kicks: KickList::default(),
             ice: IceServers::default(),
             scratch: Vec::new(),
@@ -287,15 +279,14 @@ impl NodeCore {
     /// - No room waits here for its next owner.
     /// - All peers of the view, except suspects, have acknowledged their items.
     pub fn is_quiet(&self) -> bool {
-        let rooms = self.rooms.is_quiet() && self.mesh_rooms.is_quiet();
-        self.directory.sessions.is_empty() && self.custody.is_empty() && rooms && self.peers.is_quiet()
+        let has_messages = !self.custody.is_empty() || !self.peers.is_quiet();
+        self.directory.sessions.is_empty() && !has_messages && self.rooms.is_quiet()
     }
 
     /// Returns `true` if no message, takeover, location or room operation waits for a sweep. Sweeps
     /// every [`IDLE_SWEEP_INTERVAL`] then suffice.
     pub fn is_idle(&self) -> bool {
-        let rooms = self.rooms.is_idle() && self.mesh_rooms.is_idle();
-        self.custody.is_empty() && self.directory.is_settled() && rooms
+        self.custody.is_empty() && self.directory.is_settled() && self.rooms.is_idle()
     }
 
     /// Returns the number of lingering sessions.
@@ -317,9 +308,9 @@ impl NodeCore {
 
     /// Returns the events since the start.
     pub fn counts(&self) -> Counts {
-        let dropped = self.counts.dropped + self.peers.dropped() + self.rooms.dropped;
+        let dropped = self.counts.dropped + self.peers.dropped() + self.rooms.dropped();
         let mut counts = Counts { dropped, ..self.counts };
-        counts.refused.iter_mut().zip(self.rooms.refused).for_each(|(all, of_rooms)| *all += of_rooms);
+        counts.refused.iter_mut().zip(self.rooms.refused()).for_each(|(all, of_rooms)| *all += of_rooms);
         counts
     }
 }

@@ -22,9 +22,9 @@ pub(super) enum Destination {
     Peer(PeerKey),
 }
 
-/// A message in custody.
+/// A message in custody: held until its outcome is known.
 #[derive(Debug, Clone)]
-pub(super) struct OutboundMessage {
+pub struct OutboundMessage {
     /// Number in the sender's session.
     pub(super) number: MessageNumber,
     /// The latest uplink frame with it, which the outcome answers.

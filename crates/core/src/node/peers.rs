@@ -21,7 +21,7 @@ use super::inbound_lane::InboundLane;
 use super::lane::{Lane, MAX_WAITING, QueuedEnvelope, QueuedOutcome};
 use super::{NodeCore, PeerKey, Rules, Settings};
 use crate::edge::FlushUrgency;
-use crate::{FailureDetector, NodeEntry, View};
+use signaling_membership::{FailureDetector, NodeEntry, View};
 
 /// A peer node.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use signaling_wire::SessionId;
 use signaling_wire::trunk::Slot;
 
 use super::{NodeCore, PeerKey, Settings};
-use crate::View;
+use signaling_membership::View;
 
 /// A session with a socket.
 #[derive(Debug, Clone, Copy)]

@@ -10,12 +10,12 @@ use signaling_protocol::ids::is_reserved;
 use signaling_protocol::server::{ServerMessage, write_broadcast, write_signal};
 use signaling_protocol::{ClientId, ErrorCode, RoomName};
 use signaling_rendezvous::KeyHash;
+use signaling_rooms::{Command, CommandKind};
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, RemainingTtl, Seq};
 
 use super::deadline::Deadline;
 use super::outbound::{OutboundMessage, OutboundQueue};
-use super::rooms::{Command, CommandKind};
 use super::{NodeCore, QueueKey, SessionKey};
 
 const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` and `broadcast` an `id`";
@@ -65,7 +65,8 @@ impl NodeCore {
                 let deadline = Deadline::new(now, ttl, self.settings.hold, ttl_ms.map(Duration::from_millis));
                 let sent = OutboundMessage::new(number, seq, id, deadline, Rc::from(&scratch[..]), fresh);
                 if self.room_step().is_confined(key) {
-                    self.with_rooms(|rooms| rooms.signal_in_rooms(now, key, &to, sent));
+                    let at = (seq, number, id);
+                    self.with_rooms(|rooms| rooms.signal_in_rooms(now, key, &to, at, sent));
                 } else {
                     self.signal(now, key, &to, sent);
                 }
@@ -121,7 +122,7 @@ impl NodeCore {
         key: SessionKey,
         (seq, number, id): (Seq, MessageNumber, Option<u64>),
         room: &str,
-        kind: CommandKind,
+        kind: CommandKind<OutboundMessage>,
     ) {
         // The parser has checked the name.
         if let Ok(room) = RoomName::new(room) {

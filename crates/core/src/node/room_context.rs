@@ -4,14 +4,19 @@ use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
+use signaling_rooms::{Context, Peer, Request, RoomAnswer, RoomCommit, Rooms, Socket, Step};
 use signaling_wire::SessionId;
 
 use super::directory::Directory;
+use super::lane::MAX_WAITING;
+use super::outbound::OutboundMessage;
 use super::peers::Peers;
-use super::rooms::{Context, Peer, Socket, Step};
 use super::session::Session;
 use super::{NodeCore, SessionKey, Settings};
-use crate::View;
+use signaling_membership::View;
+
+/// A step of a node's rooms.
+pub(super) type RoomStep<'a> = Step<'a, OutboundMessage, Surroundings<'a>>;
 
 /// The parts of a node that rooms read.
 pub(super) struct Surroundings<'a> {
@@ -22,16 +27,44 @@ pub(super) struct Surroundings<'a> {
 
 impl NodeCore {
     /// Passes rooms an input, and carries out what they decide.
-    pub(super) fn with_rooms<R>(&mut self, input: impl FnOnce(&mut Step<'_, Surroundings<'_>>) -> R) -> R {
+    pub(super) fn with_rooms<R>(&mut self, input: impl FnOnce(&mut RoomStep<'_>) -> R) -> R {
         let result = input(&mut self.room_step());
         self.carry_out();
         result
     }
 
+    /// Returns the rooms of this node.
+    pub fn rooms(&self) -> &Rooms<OutboundMessage> {
+        &self.rooms
+    }
+
+    /// Sends the queued operations to the owners of their rooms. Background ones stay queued while
+    /// 10,000 requests have no answer.
+    pub fn send_room_tasks(&mut self, now: Instant) {
+        self.with_rooms(|rooms| rooms.send_room_tasks(now));
+    }
+
+    /// Queues an operation for an operator. [`Self::take_operator_answers`] returns its answer by
+    /// this number.
+    pub fn request_for_operator(&mut self, number: u64, request: Request) {
+        self.rooms.request_for_operator(number, request);
+    }
+
+    /// Takes the answers for operators.
+    pub fn take_operator_answers(&mut self) -> Vec<RoomAnswer> {
+        self.rooms.take_operator_answers()
+    }
+
+    /// Takes the operations whose results this node announced, as
+    /// [`Rooms::take_commits`](signaling_rooms::Rooms::take_commits).
+    pub fn take_room_commits(&mut self) -> Vec<RoomCommit> {
+        self.rooms.take_commits()
+    }
+
     /// Returns rooms ready for an input. What they decide is not carried out.
-    pub(super) fn room_step(&mut self) -> Step<'_, Surroundings<'_>> {
-        let Self { rooms, mesh_rooms, directory, peers, settings, .. } = self;
-        Step { rooms, mesh_rooms, cx: Surroundings { directory, peers, settings } }
+    pub(super) fn room_step(&mut self) -> RoomStep<'_> {
+        let Self { rooms, directory, peers, settings, .. } = self;
+        rooms.step(Surroundings { directory, peers, settings })
     }
 }
 
@@ -66,7 +99,8 @@ impl Context for Surroundings<'_> {
 
     fn peer(&self, node: &str) -> Option<Peer> {
         let key = self.peers.key(node)?;
-        Some(Peer { is_suspect: self.peers.is_suspect(key), queued: self.peers.lane(key)?.queued_notes() })
+        let (is_suspect, queued) = (self.peers.is_suspect(key), self.peers.lane(key)?.queued_notes());
+        Some(Peer { is_suspect, queued, limit: MAX_WAITING })
     }
 
     fn is_stalled(&self, now: Instant, node: &str) -> bool {

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use signaling_rooms::CHECKS_PER_SWEEP;
+
 use super::NodeCore;
-use super::rooms::CHECKS_PER_SWEEP;
 
 /// Interval of calls of [`NodeCore::sweep`]: half of the minimum interval of retransmissions. It
 /// also bounds the delay of pending messages to clients that have just moved.

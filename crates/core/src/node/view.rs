@@ -8,7 +8,7 @@ use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation};
 
 use super::lane::Lane;
 use super::{NodeCore, PeerKey};
-use crate::View;
+use signaling_membership::View;
 
 impl NodeCore {
     /// Routes by `view` from now on. Draining members own nothing, unless all members drain. Peers
@@ -62,7 +62,7 @@ impl NodeCore {
     /// Sends messages, lingering sessions and locations to new owners, and has rooms get backups.
     pub(super) fn reroute(&mut self, now: Instant) {
         self.reroute_clients(now);
-        self.with_rooms(|rooms| rooms.check_backups());
+        self.room_step().check_backups();
     }
 
     fn reroute_clients(&mut self, now: Instant) {
@@ -112,7 +112,7 @@ impl NodeCore {
         if self.peers.answered(now, peer) {
             self.reroute_held(now);
             self.send_all_locations(now);
-            self.with_rooms(|rooms| rooms.check_backups());
+            self.room_step().check_backups();
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Broadcasts to the members of a room.
 
 use signaling_core::edge::Rate;
-use signaling_core::node::RoomSettings;
 use signaling_protocol::{ClientId, NodeId};
+use signaling_rooms::RoomSettings;
 use signaling_rooms::{Operation, Requester};
 use signaling_wire::SessionId;
 use signaling_wire::trunk::DetachReason;

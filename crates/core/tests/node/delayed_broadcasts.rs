@@ -1,7 +1,7 @@
 //! Broadcasts of dialects' clients above the budget: delayed and never refused.
 
 use signaling_core::edge::Rate;
-use signaling_core::node::RoomSettings;
+use signaling_rooms::RoomSettings;
 use signaling_wire::trunk::DetachReason;
 
 use crate::stage::{SECOND, Stage};

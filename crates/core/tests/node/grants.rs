@@ -1,7 +1,7 @@
 //! Rights from a client's token.
 
-use signaling_core::node::RoomSettings;
 use signaling_rooms::Operation;
+use signaling_rooms::RoomSettings;
 use signaling_wire::grant::{Grant, RoomPattern, SignalScope};
 use signaling_wire::trunk::DetachReason;
 

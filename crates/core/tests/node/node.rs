@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::node::{InboundExchange, NodeCore, PeerKey, Rules, Settings, TrunkKey};
-use signaling_core::{NodeEntry, View};
+use signaling_membership::{NodeEntry, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};

@@ -1,7 +1,7 @@
 //! Limits of new rooms, and of the members that a client reaches.
 
 use signaling_core::edge::Rate;
-use signaling_core::node::RoomSettings;
+use signaling_rooms::RoomSettings;
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::DetachReason;
 

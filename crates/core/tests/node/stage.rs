@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use signaling_core::node::{NodeCore, RoomSettings, Settings, TrunkKey};
+use signaling_core::node::{NodeCore, Settings, TrunkKey};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
+use signaling_rooms::RoomSettings;
 use signaling_rooms::{Operation, Request as RoomRequest, Requester, Rules, Seat, SeatStatus};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Request, Slot, ToEdge, ToNode};
@@ -261,7 +262,7 @@ impl Stage {
 
     /// Returns `true` while a join or leave of a client at a node has no answer.
     pub(crate) fn awaits_join_or_leave(&self, id: &str) -> bool {
-        self.nodes[self.node(id)].core.awaits_join_or_leave()
+        self.nodes[self.node(id)].core.rooms().awaits_join_or_leave()
     }
 
     /// Returns the number of lingering sessions at all nodes.
@@ -363,7 +364,7 @@ impl Stage {
 
     /// Returns the members of a room at its owner.
     pub(crate) fn members(&self, room: &str) -> Vec<String> {
-        let owned = self.nodes.iter().find_map(|node| node.core.owned_room(room)).cloned().unwrap_or_default();
+        let owned = self.nodes.iter().find_map(|node| node.core.rooms().owned(room)).cloned().unwrap_or_default();
         let member = |(seat, _): (&Seat, _)| match seat.status {
             SeatStatus::Member { place } => Some((place, seat.requester.client.to_string())),
             _ => None,

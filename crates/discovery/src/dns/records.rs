@@ -7,7 +7,7 @@ use hickory_resolver::proto::rr::{RData, Record};
 use signaling_protocol::NodeId;
 
 use crate::observation::{Observation, ServerStatus};
-use signaling_core::Address;
+use signaling_membership::Address;
 
 /// Servers of one answer.
 #[derive(Debug, Default, PartialEq, Eq)]

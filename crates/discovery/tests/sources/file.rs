@@ -85,7 +85,7 @@ async fn static_list_never_changes_or_ages() {
 
 async fn next_is(discovery: &Discovery, expected: &[&str]) {
     let mut receiver = discovery.subscribe();
-    let wanted = |view: &std::sync::Arc<signaling_core::View>| view.len() == expected.len();
+    let wanted = |view: &std::sync::Arc<signaling_membership::View>| view.len() == expected.len();
     timeout(A_WHILE, receiver.wait_for(wanted)).await.expect("no new view in time").unwrap();
     assert_eq!(ids(discovery), expected);
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use rand::RngExt as _;
-use signaling_core::View;
 use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Reassignments};
 use signaling_edge::shell::{Backend, ClientPort, Edge, EdgeConfig, LinkEvent, send_goodbye, unavailable};
+use signaling_membership::View;
 use signaling_protocol::CloseCode;
 use signaling_server::{FlushSignal, Health};
 use tokio::sync::watch;

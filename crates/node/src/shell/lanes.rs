@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::Url;
-use signaling_core::View;
 use signaling_core::node::{BatchError, InboundExchange, NodeCore, PeerKey};
+use signaling_membership::View;
 use signaling_protocol::{Backoff, NodeId};
 use signaling_server::FlushSignal;
 use signaling_server::proofs::{INCARNATION_HEADER, Proofs, Purpose};

@@ -153,7 +153,7 @@ pub(super) fn publish(core: &NodeCore) {
     metrics.relayed.publish(counts.relayed);
     metrics.retransmissions.publish(counts.retransmissions);
     metrics.drops.publish(counts.dropped);
-    let (figures, counts) = (core.room_figures(), core.room_counts());
+    let (figures, counts) = (core.rooms().figures(), core.rooms().counts());
     metrics.seats.of(SeatLabel::Member).publish(figures.members as u64);
     metrics.seats.of(SeatLabel::Waiting).publish(figures.waiting as u64);
     metrics.room_commands.publish(counts.commands);
@@ -164,8 +164,8 @@ pub(super) fn publish(core: &NodeCore) {
     metrics.joins_refused.of(JoinLimit::RoomBytes).publish(counts.joins_over_bytes);
     metrics.joins_refused.of(JoinLimit::FanOut).publish(counts.joins_over_fan_out);
     metrics.room_failures.publish(counts.failures);
-    let figures = core.mesh_room_figures();
-    let counts = core.mesh_room_counts();
+    let figures = core.rooms().mesh_figures();
+    let counts = core.rooms().mesh_counts();
     metrics.rooms_owned.publish(figures.owned as u64);
     metrics.rooms_empty.publish(figures.vacant as u64);
     metrics.room_bytes.publish(figures.bytes as u64);

@@ -270,14 +270,14 @@ impl State {
     /// Sends new room tasks, ends rare sweeps, returns operators' answers, and signals the tasks
     /// that write trunks and lanes.
     fn on_turn_end(&mut self) {
-        if self.core.has_unsent_room_tasks() {
+        if self.core.rooms().has_unsent_tasks() {
             self.core.send_room_tasks(Instant::now());
         }
         if self.is_idle && !self.core.is_idle() {
             self.is_idle = false;
             self.hurry.notify_one();
         }
-        let is_prompt = self.core.awaits_join_or_leave();
+        let is_prompt = self.core.rooms().awaits_join_or_leave();
         if std::mem::replace(&mut self.is_prompt, is_prompt) != is_prompt {
             self.coalescer.set_prompt(is_prompt);
         }

@@ -29,7 +29,7 @@ impl Floor {
         let latencies = |direct: &DirectEdge| direct.edge.with_core(|core| core.delays().counts().collect());
         let latency_us: Vec<_> = self.direct.as_ref().map(latencies).unwrap_or_default();
         self.node.with_core_ref(|core| {
-            let (counts, rooms) = (core.counts(), core.room_figures());
+            let (counts, rooms) = (core.counts(), core.rooms().figures());
             let mut suspects: Vec<_> = core.suspects().map(|node| node.as_str().to_owned()).collect();
             suspects.sort_unstable();
             Server {

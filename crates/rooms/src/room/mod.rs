@@ -88,8 +88,8 @@ impl Room {
         Stamp { incarnation: self.incarnation, version: self.version.unwrap_or_default() }
     }
 
-    /// Returns `true` if an [`Operation::Claim`] claims a seat by a command that the room has lost: the
-    /// record of its client is older. `false` without a record, and for other operations.
+    /// Returns `true` if an [`Operation::Claim`] claims a seat by a command that the room has lost:
+    /// the record of its client is older. `false` without a record, and for other operations.
     pub fn has_lost_command(&self, op: &Operation) -> bool {
         let Operation::Claim { seats } = op else { return false };
         let is_lost = |last: LastCommand, claim: &Requester| !last.is_end_only() && last.lacks(claim);

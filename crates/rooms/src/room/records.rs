@@ -249,7 +249,8 @@ impl Records {
         }
     }
 
-    /// Returns at most `max` members unclaimed since `until` (ms since 1970) or before, oldest first.
+    /// Returns at most `max` members unclaimed since `until` (ms since 1970) or before, oldest
+    /// first.
     pub(super) fn silent_members(&self, until: i64, max: usize) -> Vec<Record> {
         let silent = self.members_by_unclaim.iter().take_while(|(at, _)| *at <= until).take(max);
         silent.filter_map(|(_, client)| self.get(client).cloned()).collect()

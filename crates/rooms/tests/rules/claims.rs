@@ -119,7 +119,8 @@ fn operation_from_before_a_move_does_not_bring_the_seat_back() {
     };
     let dropped = |requester| Operation::Drop { requester, keep };
     let ended = Some(T + 1 + 9_000);
-    // Alice joined at `b` by command 5 in attachment 2. Operations, and her seat's node, number, expiry.
+    // Alice joined at `b` by command 5 in attachment 2. Operations, and her seat's node, number,
+    // expiry.
     for (ops, expected) in [
         (vec![claim(at("alice", "a", 1, 5))], ("b", 5, None)),
         (vec![claim(at("alice", "a", 3, 5))], ("a", 5, None)),

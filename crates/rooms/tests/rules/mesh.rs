@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use signaling_core::node::{NodeCore, RoomSettings, Settings};
-use signaling_core::{NodeEntry, View};
+use signaling_core::node::{NodeCore, Settings};
+use signaling_membership::{NodeEntry, View};
 use signaling_protocol::{NodeId, RoomName};
+use signaling_rooms::RoomSettings;
 use signaling_rooms::{OpResult, Request, Rules};
 use signaling_wire::{BatchNumber, Incarnation, forward, lane, resume};
 
@@ -59,7 +60,7 @@ impl Mesh {
 
     /// Gives a room to another node, or takes its owner's data. Returns `false` without an owner.
     pub(crate) fn replace_owner(&mut self, room: &RoomName, is_crash: bool) -> bool {
-        let owner = self.nodes.iter().position(|node| node.core.owned_room(room.as_str()).is_some());
+        let owner = self.nodes.iter().position(|node| node.core.rooms().owned(room.as_str()).is_some());
         let Some(owner) = owner.filter(|_| self.nodes.len() > 1) else { return false };
         if is_crash {
             self.nodes[owner] = self.start_node(owner);

@@ -6,7 +6,7 @@ use axum::response::IntoResponse;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use signaling_admin::servers::ViewName;
-use signaling_core::View;
+use signaling_membership::View;
 
 use crate::http::Refused;
 

@@ -15,7 +15,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
 use clap::Args;
-use signaling_core::View;
+use signaling_membership::View;
 use signaling_metrics::{Counter, Gauge, metrics};
 use signaling_protocol::NodeId;
 use tokio::sync::watch;
@@ -185,7 +185,7 @@ fn peers(own: &str, view: &View, reports: &Reports) -> Vec<Option<LoadReport>> {
 
 #[cfg(test)]
 mod tests {
-    use signaling_core::NodeEntry;
+    use signaling_membership::NodeEntry;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use axum::routing::get;
 use serde_json::json;
 use signaling_admin::Missing;
 use signaling_admin::servers::{Nodes, Role, Server};
-use signaling_core::{NodeEntry, View};
+use signaling_membership::{NodeEntry, View};
 use tokio::task::{LocalSet, spawn_local};
 
 use super::ask_all;

@@ -1,7 +1,7 @@
 //! The operations on rooms that nodes announce, and the checks of them.
 
-use signaling_core::node::RoomCommit;
 use signaling_protocol::RoomName;
+use signaling_rooms::RoomCommit;
 use signaling_rooms::{Change, LeftReason, OpResult, Operation, Request, Room};
 
 use super::number;
@@ -88,7 +88,7 @@ impl World {
     /// Returns the room as its owner has it, or an empty room. Several owners are a violation.
     pub(super) fn owned_room(&mut self, room: &RoomName) -> Room {
         let alive = self.nodes.iter().filter(|node| node.server.alive);
-        let rooms: Vec<_> = alive.filter_map(|node| node.core.owned_room(room.as_str())).cloned().collect();
+        let rooms: Vec<_> = alive.filter_map(|node| node.core.rooms().owned(room.as_str())).cloned().collect();
         if rooms.len() > 1 {
             self.ledger.broken("room owners", format!("{} nodes own {room}", rooms.len()));
         }

@@ -9,8 +9,8 @@ mod watch;
 
 use std::collections::BTreeMap;
 
-use signaling_core::node::RoomSettings;
 use signaling_protocol::RoomName;
+use signaling_rooms::RoomSettings;
 use signaling_rooms::Rules;
 use signaling_wire::forward::LogPosition;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use signaling_core::node::RoomSettings;
+use signaling_rooms::RoomSettings;
 use signaling_rooms::Rules;
 
 use super::room_client::{RequestKind, RoomRequest};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::edge::{self, EdgeCore};
 use signaling_core::node::{self, NodeCore};
-use signaling_core::{NodeEntry, View};
+use signaling_membership::{NodeEntry, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::{Incarnation, resume};

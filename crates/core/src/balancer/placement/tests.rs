@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use crate::NodeEntry;
 use crate::edge::{EdgeCore, Settings};
-use crate::failure_detector::PROBATION;
+use signaling_membership::NodeEntry;
+use signaling_membership::failure_detector::PROBATION;
 
 use super::*;
 

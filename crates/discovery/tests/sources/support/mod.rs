@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use signaling_api_standin::{ApiServer, Pod, Slice};
-use signaling_core::View;
 use signaling_discovery::kubernetes::KubernetesSettings;
 use signaling_discovery::{Discovery, Settings, Subject, watch_with};
+use signaling_membership::View;
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;

@@ -98,7 +98,7 @@ fn client_at(core: &NodeCore, now: Instant, client: &ClientId) -> Option<ClientO
             first_expires_ms: ms(expires.saturating_duration_since(now)),
         }),
         located: located.map(NodeId::to_string),
-        rooms: id.into_iter().flat_map(|session| core.seats_of(session)).map(seat_at).collect(),
+        rooms: id.into_iter().flat_map(|session| core.rooms().seats_of(session)).map(seat_at).collect(),
     })
 }
 
@@ -160,13 +160,13 @@ fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
     let members = view.members().iter().map(|member| member.id.as_str());
     let ranking: Vec<_> = scores(settings.hash_seed, members, room.as_str()).into_iter().map(candidate).collect();
     let owner = ranking.iter().find(|node| node.eligible).map(|node| node.node.clone());
-    let (members, waiting) = core.room(room.as_str()).unwrap_or_default();
+    let (members, waiting) = core.rooms().counts_of(room.as_str()).unwrap_or_default();
     let at = RoomAtNode {
         node: settings.id.to_string(),
         view: view_name(view),
         members,
         waiting,
-        unconfirmed: core.unconfirmed_members().map(ToString::to_string).collect(),
+        unconfirmed: core.rooms().unconfirmed_members().map(ToString::to_string).collect(),
         owned: owned_room(core, room),
     };
     RoomExplanation {
@@ -181,7 +181,7 @@ fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
 }
 
 fn owned_room(core: &NodeCore, name: &RoomName) -> Option<OwnedRoom> {
-    let room = core.owned_room(name.as_str())?;
+    let room = core.rooms().owned(name.as_str())?;
     let mut by_node: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (seat, _) in room.seats(&core.settings().rooms.rules) {
         let (members, waiting) = by_node.entry(seat.requester.node.as_str()).or_default();
@@ -190,7 +190,7 @@ fn owned_room(core: &NodeCore, name: &RoomName) -> Option<OwnedRoom> {
     let on_node = |(node, (members, waiting)): (&str, _)| RoomOnNode { node: node.to_owned(), members, waiting };
     let (stamp, (members, waiting)) = (room.stamp(), room.counts());
     let (incarnation, version) = (stamp.incarnation, stamp.version);
-    let backup = core.room_backup(name.as_str()).map(ToString::to_string);
+    let backup = core.rooms().backup_of(name.as_str()).map(ToString::to_string);
     let nodes = by_node.into_iter().map(on_node).collect();
     Some(OwnedRoom { backup, incarnation, version, members, waiting, nodes })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Method;
 use serde::de::DeserializeOwned;
 use signaling_admin::Missing;
-use signaling_core::View;
+use signaling_membership::View;
 use signaling_protocol::NodeId;
 use signaling_server::admin::BETWEEN_SERVERS;
 use signaling_server::server_client::ServerClient;

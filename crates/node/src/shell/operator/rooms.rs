@@ -54,9 +54,9 @@ pub(super) async fn list(
 
 /// Returns a page of the rooms with seats of this node's clients.
 fn here(core: &NodeCore, page: &Page) -> Rooms {
-    let (names, more) = page.pick(core.rooms_after(page.after()).map(RoomName::as_str));
+    let (names, more) = page.pick(core.rooms().names_after(page.after()).map(RoomName::as_str));
     let row = |name: &&str| {
-        let (members, waiting) = core.room(name)?;
+        let (members, waiting) = core.rooms().counts_of(name)?;
         Some(RoomRow::on_node(name, RoomOnNode { node: core.settings().id.as_str().to_owned(), members, waiting }))
     };
     let next = names.last().filter(|_| more).map(|name| (*name).to_owned());

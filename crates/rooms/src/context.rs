@@ -1,0 +1,87 @@
+//! What rooms read of their node: sockets of clients, and peer nodes.
+
+use std::time::Instant;
+
+use signaling_protocol::ids::is_reserved;
+use signaling_protocol::{ClientId, NodeId};
+use signaling_wire::SessionId;
+use signaling_wire::grant::Grant;
+
+use crate::SocketKey;
+use crate::replication::MeshRooms;
+use crate::seats::LocalRooms;
+use signaling_membership::View;
+
+/// The state of a node around its rooms.
+pub trait Context {
+    /// Returns the session of a socket. `None`: it was removed.
+    fn socket(&self, key: SocketKey) -> Option<Socket<'_>>;
+    /// Returns the session with a socket of a client. `None`: it has none here.
+    fn holder(&self, client: &str) -> Option<(SocketKey, Socket<'_>)>;
+    /// Returns the session of a client, with a socket or lingering. `None`: none is here.
+    fn session_of(&self, client: &ClientId) -> Option<SessionId>;
+    /// Returns `true` if the session of a client lingers here.
+    fn lingers(&self, client: &ClientId, session: SessionId) -> bool;
+    /// Returns the time at which a lingering session lost its socket. `None`: it does not linger.
+    fn lost_at(&self, client: &ClientId, session: SessionId) -> Option<Instant>;
+    /// Returns `true` if a peer has a later attachment of the session.
+    fn is_at_peer(&self, client: &str, session: SessionId) -> bool;
+    /// Returns `true` if this node owns a client, and no peer has its socket.
+    fn is_home(&self, client: &str) -> bool;
+    /// Returns a peer. `None`: it is unknown.
+    fn peer(&self, node: &str) -> Option<Peer>;
+    /// Returns `true` if the lane to a peer makes no progress. `false` for an unknown peer.
+    fn is_stalled(&self, now: Instant, node: &str) -> bool;
+    /// Returns the peers that answer.
+    fn answering(&self) -> Vec<NodeId>;
+    /// Returns the view that the node routes by.
+    fn view(&self) -> &View;
+}
+
+/// The session of a client's socket.
+#[derive(Debug, Clone, Copy)]
+pub struct Socket<'a> {
+    /// Id of the client.
+    pub client_id: &'a ClientId,
+    /// The session.
+    pub id: SessionId,
+    /// Time at which the edge accepted the socket, in microseconds since 1970.
+    pub accepted_at_us: u64,
+    /// Number of the session's attachments with this socket.
+    pub attachment: u32,
+    /// Rights by the client's token. `None`: tokens are not required.
+    pub grant: Option<&'a Grant>,
+    /// `true` for a reliable client.
+    pub is_reliable: bool,
+    /// `true` if it continues an older socket's session.
+    pub resumed: bool,
+    /// `true` if no node has admitted the session before.
+    pub newcomer: bool,
+    /// `true` without the socket itself: its frames still get their outcomes.
+    pub socket_ended: bool,
+}
+
+impl Socket<'_> {
+    /// Returns `true` if its client speaks a dialect, and so knows no refusals.
+    pub(super) fn is_of_dialect(&self) -> bool {
+        is_reserved(self.client_id.as_str())
+    }
+}
+
+/// A peer node.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer {
+    /// `true` if it failed its checks.
+    pub is_suspect: bool,
+    /// Bytes of items other than messages that wait in its lane.
+    pub queued: usize,
+    /// Maximum of `queued`: the lane then takes no further item.
+    pub limit: usize,
+}
+
+/// One input of rooms in progress, with what rooms read of their node.
+pub struct Step<'a, M, C> {
+    pub(crate) rooms: &'a mut LocalRooms<M>,
+    pub(crate) mesh_rooms: &'a mut MeshRooms,
+    pub(crate) cx: C,
+}

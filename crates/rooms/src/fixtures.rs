@@ -1,0 +1,129 @@
+//! A node with rooms and peers and without clients, for the unit tests of several modules.
+
+use std::collections::BTreeMap;
+use std::time::{Instant, UNIX_EPOCH};
+
+use signaling_membership::{NodeEntry, View};
+use signaling_protocol::{ClientId, NodeId};
+use signaling_wire::{Incarnation, SessionId};
+
+use crate::{Context, NodeProcess, Output, Peer, RoomSettings, Rooms, Socket, SocketKey, Step};
+
+/// Bytes at which a lane takes no further item.
+const LANE_LIMIT: usize = 8 * 1024 * 1024;
+
+/// A node whose lanes to its peers stay open, and send nothing.
+pub(crate) struct Node {
+    pub(crate) rooms: Rooms<()>,
+    around: Around,
+}
+
+/// The view of a node, and the bytes in the lanes to its peers.
+pub(crate) struct Around {
+    view: View,
+    lanes: BTreeMap<NodeId, usize>,
+}
+
+impl Node {
+    /// Creates a node whose view has `nodes`.
+    pub(crate) fn new(id: &str, nodes: &[&str]) -> Self {
+        Self::with(id, nodes, RoomSettings::default())
+    }
+
+    pub(crate) fn with(id: &str, nodes: &[&str], settings: RoomSettings) -> Self {
+        let around = Around { view: View::new([]).unwrap(), lanes: BTreeMap::new() };
+        let mut node = Self { rooms: Rooms::new(&process(id), settings), around };
+        node.set_view(Instant::now(), nodes);
+        node
+    }
+
+    pub(crate) fn step(&mut self) -> Step<'_, (), &Around> {
+        self.rooms.step(&self.around)
+    }
+
+    pub(crate) fn set_view(&mut self, now: Instant, nodes: &[&str]) {
+        let member = |id: &&str| {
+            let address = format!("{id}:1").parse().unwrap();
+            NodeEntry { id: NodeId::new(id).unwrap(), address, draining: false }
+        };
+        self.around.view = View::new(nodes.iter().map(member)).unwrap();
+        self.step().adopt_room_view(now);
+    }
+
+    pub(crate) fn sweep(&mut self, now: Instant) {
+        let mut step = self.step();
+        step.sweep_rooms(now, &[]);
+        step.sweep_mesh_rooms(now);
+    }
+
+    /// Passes the items for other nodes to their lanes. Returns them.
+    pub(crate) fn fill_lanes(&mut self) -> Vec<Vec<u8>> {
+        let mut items = Vec::new();
+        for output in self.rooms.take_outputs() {
+            if let Output::ToNode { to, item, .. } = output {
+                *self.around.lanes.entry(to).or_default() += item.len();
+                items.push(item);
+            }
+        }
+        items
+    }
+
+    pub(crate) fn empty_lanes(&mut self) {
+        self.fill_lanes();
+        self.around.lanes.clear();
+    }
+}
+
+/// Returns a process of this node.
+pub(crate) fn process(id: &str) -> NodeProcess {
+    let epoch = (Instant::now(), UNIX_EPOCH);
+    NodeProcess { id: NodeId::new(id).unwrap(), incarnation: Incarnation([0; 8]), hash_seed: 0, epoch }
+}
+
+impl Context for &Around {
+    fn socket(&self, _: SocketKey) -> Option<Socket<'_>> {
+        None
+    }
+
+    fn holder(&self, _: &str) -> Option<(SocketKey, Socket<'_>)> {
+        None
+    }
+
+    fn session_of(&self, _: &ClientId) -> Option<SessionId> {
+        None
+    }
+
+    fn lingers(&self, _: &ClientId, _: SessionId) -> bool {
+        false
+    }
+
+    fn lost_at(&self, _: &ClientId, _: SessionId) -> Option<Instant> {
+        None
+    }
+
+    fn is_at_peer(&self, _: &str, _: SessionId) -> bool {
+        false
+    }
+
+    fn is_home(&self, _: &str) -> bool {
+        false
+    }
+
+    fn peer(&self, node: &str) -> Option<Peer> {
+        let peer = self.view.members().iter().find(|peer| peer.id.as_str() == node)?;
+        let queued = self.lanes.get(&peer.id).copied().unwrap_or_default();
+        Some(Peer { is_suspect: false, queued, limit: LANE_LIMIT })
+    }
+
+    fn is_stalled(&self, _: Instant, _: &str) -> bool {
+        false
+    }
+
+    fn answering(&self) -> Vec<NodeId> {
+        self.view.members().iter().map(|peer| peer.id.clone()).collect()
+    }
+
+    fn view(&self) -> &View {
+        &self.view
+    }
+}

@@ -1,0 +1,105 @@
+//! All rooms of a node, as one machine: those with seats of its clients, and those that it owns or
+//! backs up. An input is a [`Step`]. What it decides waits as [`Output`]s, in order.
+
+use std::rc::Rc;
+use std::time::{Instant, SystemTime};
+
+use signaling_protocol::{ErrorCode, NodeId};
+use signaling_wire::{Incarnation, SessionId};
+
+use crate::context::{Context, Step};
+use crate::outputs::Output;
+use crate::replication::MeshRooms;
+use crate::seats::{ByteTotal, LocalRooms, RoomSettings};
+
+slotmap::new_key_type! {
+    /// Key of a client's session with one socket at its node. After the session is removed it names
+    /// no other one.
+    pub struct SocketKey;
+}
+
+/// One process of a node.
+#[derive(Debug, Clone)]
+pub struct NodeProcess {
+    /// The node's name.
+    pub id: NodeId,
+    /// Random id of this process start.
+    pub incarnation: Incarnation,
+    /// Seed of the rendezvous hash, the same on all servers.
+    pub hash_seed: u64,
+    /// One moment on both clocks. Times of rooms count from it.
+    pub epoch: (Instant, SystemTime),
+}
+
+/// The rooms of a node. `M` is a message of a client that waits for a room, or goes to its members:
+/// the rooms only keep it.
+pub struct Rooms<M> {
+    pub(crate) local: LocalRooms<M>,
+    pub(crate) mesh: MeshRooms,
+}
+
+impl<M: Clone> Rooms<M> {
+    /// Creates the rooms of a node without clients and view.
+    pub fn new(process: &NodeProcess, settings: RoomSettings) -> Self {
+        let bytes = ByteTotal::default();
+        let local = LocalRooms::new(process.epoch.0, settings, Rc::clone(&bytes));
+        Self { local, mesh: MeshRooms::new(process, &settings, bytes) }
+    }
+
+    /// Returns the machine for an input. The caller takes the outputs behind it.
+    pub fn step<C: Context>(&mut self, cx: C) -> Step<'_, M, C> {
+        Step { rooms: &mut self.local, mesh_rooms: &mut self.mesh, cx }
+    }
+}
+
+impl<M> Rooms<M> {
+    /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:
+    /// the client may miss later messages if this node fails.
+    pub fn state_of(&self, session: SessionId, resumed: bool, delivered: Vec<(u64, u64)>, is_final: bool) -> Vec<u8> {
+        self.local.state_of(session, resumed, delivered, is_final)
+    }
+
+    /// Ends the delay of a session's command, as its socket has ended: a budget refuses it now.
+    /// Otherwise the edge would keep the frames of a client that is gone.
+    pub fn end_delay(&mut self, now: Instant, session: SessionId) {
+        self.local.end_delay(now, session);
+    }
+
+    /// Returns `true` if outputs are to be carried out.
+    #[inline]
+    pub fn has_outputs(&self) -> bool {
+        !self.local.outputs.is_empty()
+    }
+
+    /// Takes all outputs, in order.
+    pub fn take_outputs(&mut self) -> Vec<Output<M>> {
+        self.local.outputs.take()
+    }
+
+    /// Gives the memory of taken outputs back.
+    pub fn reuse_outputs(&mut self, taken: Vec<Output<M>>) {
+        self.local.outputs.reuse(taken);
+    }
+
+    /// Returns the number of items for nodes that were dropped, for lack of room in a lane or as
+    /// damaged.
+    pub fn dropped(&self) -> u64 {
+        self.local.dropped
+    }
+
+    /// Returns the refused requests, in the order of [`ErrorCode::ALL`].
+    pub fn refused(&self) -> [u64; ErrorCode::ALL.len()] {
+        self.local.refused
+    }
+
+    /// Returns `true` if rare sweeps suffice: no room has pending work.
+    pub fn is_idle(&self) -> bool {
+        self.local.is_idle() && self.mesh.is_idle()
+    }
+
+    /// Returns `true` if the node may stop: no command and request is pending, and no room waits here
+    /// for its next owner.
+    pub fn is_quiet(&self) -> bool {
+        self.local.is_quiet() && self.mesh.is_quiet()
+    }
+}

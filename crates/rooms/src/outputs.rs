@@ -1,0 +1,233 @@
+//! Effects that rooms decide, in order. The node applies them after each input, so that rooms
+//! change no session, socket or lane themselves.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Instant;
+
+use signaling_protocol::{ClientId, NodeId};
+use signaling_wire::forward::Item;
+use signaling_wire::trunk::DeliveryOutcome;
+use signaling_wire::{MessageNumber, Seq};
+
+use crate::SocketKey;
+use crate::context::{Context, Peer, Step};
+
+/// An effect of rooms on a client or another node. `M` is a client's message.
+#[derive(Debug)]
+pub enum Output<M> {
+    /// Sends a client a message of the server. No effect without a socket.
+    ToClient {
+        /// Socket of the client.
+        to: SocketKey,
+        /// JSON text.
+        text: Rc<[u8]>,
+    },
+    /// Sends the outcome of a client's frame.
+    Answer {
+        /// Socket of the client.
+        to: SocketKey,
+        /// Number of the frame.
+        seq: Seq,
+        /// Its outcome.
+        outcome: DeliveryOutcome,
+        /// JSON text. Empty: none.
+        text: Vec<u8>,
+        /// `true` to send it after the messages that were sent to the client before.
+        is_ordered: bool,
+    },
+    /// Takes custody of a client's signal.
+    Signal {
+        /// Time of the input.
+        at: Instant,
+        /// Socket of the sender.
+        from: SocketKey,
+        /// The recipient.
+        to: ClientId,
+        /// The signal.
+        message: M,
+    },
+    /// Takes custody of a broadcast, once for each recipient. The node reports each outcome by
+    /// [`Step::count_broadcast_outcome`], and the end of the fan-out by [`Step::end_fan_out`].
+    FanOut {
+        /// Time of the input.
+        at: Instant,
+        /// Socket of the sender.
+        from: SocketKey,
+        /// Number of the broadcast in its session.
+        number: MessageNumber,
+        /// The recipients.
+        to: Vec<ClientId>,
+        /// The message to each.
+        message: M,
+    },
+    /// Sends an item to a node, whose lane has room.
+    ToNode {
+        /// The node.
+        to: NodeId,
+        /// The encoded item.
+        item: Vec<u8>,
+        /// `true` to send it without the flush delay.
+        is_urgent: bool,
+    },
+    /// Sends a session's edge the state that the next node needs.
+    State {
+        /// Socket of the session.
+        of: SocketKey,
+        /// The state.
+        state: Vec<u8>,
+    },
+    /// A command has its answer. The node reports by [`Rooms::command_answered`](crate::Rooms) once
+    /// that is sent.
+    CommandDone {
+        /// Socket of the command.
+        of: SocketKey,
+    },
+    /// Sends a lingering session to the owner of its client.
+    SendHome {
+        /// Time of the input.
+        at: Instant,
+        /// The client.
+        client: ClientId,
+    },
+}
+
+/// Outputs that are not carried out yet.
+#[derive(Debug)]
+pub(crate) struct Outputs<M> {
+    queue: Vec<Output<M>>,
+    /// Bytes of items in `queue`, by their node.
+    bytes_to: BTreeMap<NodeId, usize>,
+}
+
+impl<M> Default for Outputs<M> {
+    fn default() -> Self {
+        Self { queue: Vec::new(), bytes_to: BTreeMap::new() }
+    }
+}
+
+impl<M> Outputs<M> {
+    pub(crate) fn push(&mut self, output: Output<M>) {
+        self.queue.push(output);
+    }
+
+    /// Adds an encoded item for a node whose lane has room.
+    fn push_item(&mut self, to: &NodeId, item: Vec<u8>, is_urgent: bool) {
+        match self.bytes_to.get_mut(to) {
+            Some(queued) => *queued += item.len(),
+            None => drop(self.bytes_to.insert(to.clone(), item.len())),
+        }
+        self.queue.push(Output::ToNode { to: to.clone(), item, is_urgent });
+    }
+
+    /// Returns the bytes of queued items for a node.
+    pub(crate) fn bytes_to(&self, node: &NodeId) -> usize {
+        self.bytes_to.get(node).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Takes all outputs, in order.
+    pub(crate) fn take(&mut self) -> Vec<Output<M>> {
+        self.bytes_to.clear();
+        std::mem::take(&mut self.queue)
+    }
+
+    /// Gives the memory of taken outputs back.
+    pub(crate) fn reuse(&mut self, taken: Vec<Output<M>>) {
+        if self.queue.is_empty() {
+            self.queue = taken;
+        }
+    }
+}
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Sends an item to a node. `is_urgent`: without the flush delay. Returns `false` and drops it
+    /// if the node is unknown or its lane is full.
+    pub(crate) fn send_item(&mut self, to: &NodeId, item: &Item<'_>, is_urgent: bool) -> bool {
+        self.send_bytes(to, encoded(item), is_urgent)
+    }
+
+    /// Sends an encoded item as [`Self::send_item`].
+    pub(crate) fn send_bytes(&mut self, to: &NodeId, item: Vec<u8>, is_urgent: bool) -> bool {
+        let has_room = self.lane_to(to).is_some_and(|lane| lane.queued < lane.limit);
+        if has_room {
+            self.rooms.outputs.push_item(to, item, is_urgent);
+        } else {
+            self.rooms.dropped += 1;
+        }
+        has_room
+    }
+
+    /// Sends items of about this size that belong together. Returns `false` and drops all if the
+    /// node is unknown, half of the room in its lane is taken, or `bytes` exceed the rest. Items
+    /// that exceed all of the room go into an empty lane.
+    pub(crate) fn send_items(&mut self, to: &NodeId, bytes: usize, items: &[Item<'_>]) -> bool {
+        let Some(Peer { queued, limit, .. }) = self.lane_to(to) else { return false };
+        let has_room = queued == 0 || (queued < limit / 2 && queued + bytes < limit);
+        if has_room {
+            items.iter().for_each(|item| self.rooms.outputs.push_item(to, encoded(item), true));
+        }
+        has_room
+    }
+
+    /// Sends an item to each peer that answers.
+    pub(crate) fn send_item_to_all(&mut self, item: &Item<'_>) {
+        for peer in self.cx.answering() {
+            self.send_item(&peer, item, false);
+        }
+    }
+
+    /// Returns a peer whose lane has the outputs so far. `None`: it is unknown.
+    fn lane_to(&self, node: &NodeId) -> Option<Peer> {
+        let peer = self.cx.peer(node.as_str())?;
+        Some(Peer { queued: peer.queued + self.rooms.outputs.bytes_to(node), ..peer })
+    }
+}
+
+pub(crate) fn encoded(item: &Item<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    item.append(&mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use signaling_wire::forward::LogPosition;
+
+    use super::*;
+    use crate::fixtures::Node;
+
+    #[test]
+    fn items_are_sent_together_if_they_fit_or_are_first() {
+        let to = NodeId::new("n1").unwrap();
+        let part = [0; 128 * 1024];
+        let at = LogPosition { epoch: 1, number: 1 };
+        let item = Item::RoomCopy { room: "r", at, offset: 0, part: &part, last: true };
+        // The items that a node sends for its view are taken before.
+        let new = || {
+            let mut node = Node::new("n0", &["n0", "n1"]);
+            node.empty_lanes();
+            node
+        };
+        let send = |node: &mut Node, parts: usize| {
+            let is_sent = node.step().send_items(&to, parts * part.len(), &vec![item.clone(); parts]);
+            // A lane counts like an output.
+            if parts == 31 {
+                node.fill_lanes();
+            }
+            is_sent
+        };
+        let mut node = new();
+        assert!(send(&mut node, 31));
+        assert!(!send(&mut node, 33), "they do not fit");
+        assert!(send(&mut node, 32));
+        assert!(!send(&mut node, 1), "half of the room is for other items");
+        assert!(node.step().send_item(&to, &item, true));
+        let mut node = new();
+        assert!(send(&mut node, 100), "they can never fit");
+        assert!(!send(&mut node, 1));
+    }
+}

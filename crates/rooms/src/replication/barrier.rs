@@ -1,0 +1,349 @@
+//! The barrier before this node serves rooms that a new view gives it: each member has confirmed
+//! the view, and has sent its copies of those rooms. So no operation of a former owner follows. The
+//! parent module starts it, `batch` passes queries and confirmations, and `owner` parks requests.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use crate::Operation;
+use signaling_protocol::{NodeId, RoomName};
+use signaling_wire::forward::Item;
+use signaling_wire::{Incarnation, codec};
+
+use super::MeshRooms;
+use super::copies::RoomCopy;
+use super::first_number;
+use super::requests::Requester;
+use crate::context::{Context, Step};
+
+/// Interval of repeated queries.
+const QUERY_INTERVAL: Duration = Duration::from_millis(500);
+/// Maximum requests that wait for the barrier. Others are repeated by their nodes.
+const MAX_PARKED: usize = 10_000;
+/// Maximum bytes of their operations.
+const MAX_PARKED_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum room names of one item: 128 KiB.
+const NAMES_PER_ITEM: usize = 1_000;
+/// Maximum copies encoded for one member at a time.
+const MAX_COPIES_PER_MEMBER: usize = 1_000;
+
+/// A query of a peer for the view with this hash, with its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Query {
+    view: u64,
+    number: u64,
+}
+
+/// Time without a repetition after which a parked request is forgotten: its node has given it up.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
+/// A request that waits for the barrier.
+struct ParkedRequest {
+    since: Instant,
+    /// The room, with its highest epoch that the requesting node has seen.
+    room: (RoomName, u64),
+    /// The operation, encoded to have a size.
+    op: Vec<u8>,
+}
+
+/// Confirmations that this node waits for or owes.
+#[derive(Default)]
+pub(super) struct Barrier {
+    /// Number of the present query.
+    query: u64,
+    /// Members that have not confirmed the view.
+    pub(super) waiting: BTreeSet<NodeId>,
+    /// Members that have confirmed it, with the number of views that they had adopted then.
+    confirmed: BTreeMap<NodeId, u64>,
+    /// `true` if a room was given up during the wait: the members are asked once more.
+    again: bool,
+    /// Start of the wait, also if it has begun again. `None`: there is none.
+    since: Option<Instant>,
+    asked: Option<Instant>,
+    /// Rooms that this node does not serve yet, with seats of sessions at these members.
+    reported: BTreeSet<(RoomName, NodeId)>,
+    parked: BTreeMap<Requester, ParkedRequest>,
+    /// Bytes of the operations in `parked`.
+    parked_bytes: usize,
+    /// The last queries of peers whose views this node did not have.
+    unanswered: BTreeMap<NodeId, Query>,
+    /// Copies to send to peers before the confirmation of their queries, with the query's number.
+    pub(super) answering: BTreeMap<NodeId, (u64, VecDeque<RoomName>)>,
+}
+
+impl Barrier {
+    pub(super) fn new(incarnation: Incarnation) -> Self {
+        Self { query: first_number(incarnation), ..Self::default() }
+    }
+
+    /// Returns `true` if all members have confirmed the present view.
+    pub(super) fn is_complete(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Returns `true` if no confirmation is pending here or owed to a peer.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.answering.is_empty()
+    }
+
+    /// Stores a request until the barrier is complete, or drops it above the limits.
+    pub(super) fn park(&mut self, now: Instant, requester: Requester, (room, op): ((RoomName, u64), Operation)) {
+        let op = codec::to_bytes(&op);
+        let repeated = self.parked.remove(&requester);
+        self.parked_bytes -= repeated.map_or(0, |repeated| repeated.op.len());
+        if self.parked.len() < MAX_PARKED && self.parked_bytes + op.len() <= MAX_PARKED_BYTES {
+            self.parked_bytes += op.len();
+            self.parked.insert(requester, ParkedRequest { since: now, room, op });
+        }
+    }
+
+    /// Forgets the parked requests of a node that has restarted.
+    pub(super) fn forget_requests(&mut self, node: &NodeId) {
+        self.retain_parked(|requester, _| requester.node != *node);
+    }
+
+    fn retain_parked(&mut self, is_kept: impl Fn(&Requester, &ParkedRequest) -> bool) {
+        self.parked.retain(|requester, request| is_kept(requester, request));
+        self.parked_bytes = self.parked.values().map(|request| request.op.len()).sum();
+    }
+}
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Waits for all other members, and reports the rooms of this node with seats of its sessions.
+    pub(super) fn start_barrier(&mut self, now: Instant) {
+        let mesh = &mut self.mesh_rooms;
+        let MeshRooms { barrier, members, id, reported, .. } = &mut *mesh;
+        barrier.query += 1;
+        barrier.waiting = members.iter().filter(|member| **member != *id).cloned().collect();
+        barrier.confirmed.clear();
+        barrier.reported.clear();
+        reported.clear();
+        barrier.again = false;
+        barrier.since.get_or_insert(now);
+        let own: Vec<_> = self.rooms.local_rooms().filter(|room| mesh.owns(room)).cloned().collect();
+        own.into_iter().for_each(|room| mesh.report(room, mesh.id.clone()));
+        self.query_members(now);
+    }
+
+    /// Waits for all members once more: a room was given up.
+    pub(super) fn restart_barrier(&mut self, now: Instant) {
+        let mesh = &mut self.mesh_rooms;
+        if mesh.barrier.is_complete() {
+            self.start_barrier(now);
+            self.finish_barrier(now);
+        } else {
+            mesh.barrier.again = true;
+        }
+    }
+
+    /// Asks the members that have not confirmed the view to confirm it.
+    pub(super) fn query_members(&mut self, now: Instant) {
+        let mesh = &mut self.mesh_rooms;
+        mesh.barrier.asked = Some(now);
+        let query = Item::ViewQuery { view: mesh.view_hash, query: mesh.barrier.query, adoption: mesh.adoptions };
+        for member in mesh.barrier.waiting.clone() {
+            self.send_item(&member, &query, true);
+        }
+    }
+
+    /// Asks the members again if 500 ms have passed since the last query. Forgets old requests.
+    pub(super) fn repeat_queries(&mut self, now: Instant) {
+        let mesh = &mut self.mesh_rooms;
+        mesh.barrier.retain_parked(|_, request| now.saturating_duration_since(request.since) < MAX_WAIT);
+        let is_due = |asked: Instant| now.saturating_duration_since(asked) >= QUERY_INTERVAL;
+        if !mesh.barrier.is_complete() && mesh.barrier.asked.is_none_or(is_due) {
+            self.query_members(now);
+        }
+    }
+
+    /// Handles a query of a peer. A peer that has adopted another view since it confirmed this one
+    /// may have owned rooms meanwhile: it is asked again.
+    pub(crate) fn view_queried(&mut self, now: Instant, sender: &NodeId, (view, number): (u64, u64), adoption: u64) {
+        let mesh = &mut self.mesh_rooms;
+        if mesh.barrier.confirmed.get(sender).is_some_and(|confirmed| adoption > *confirmed) {
+            mesh.void_confirmation(sender);
+            self.query_members(now);
+        }
+        let mesh = &mut self.mesh_rooms;
+        if mesh.barrier.answering.get(sender).is_some_and(|(query, _)| *query == number) {
+            // The answer is on its way.
+            return;
+        }
+        mesh.barrier.unanswered.insert(sender.clone(), Query { view, number });
+        self.answer_known_queries();
+    }
+
+    /// Answers the queries for the present view.
+    pub(super) fn answer_known_queries(&mut self) {
+        let MeshRooms { view_hash, members, barrier, copies, ranking, .. } = &mut self.mesh_rooms;
+        barrier.unanswered.retain(|peer, query| {
+            let is_known = query.view == *view_hash;
+            if is_known {
+                // The owner has the rooms whose log it sends here.
+                let is_wanted = |(room, copy): &(&RoomName, &RoomCopy)| {
+                    copy.from.as_ref() != Some(peer) && super::owner_in(ranking, room) == Some(peer.as_str())
+                };
+                let rooms = copies.iter().filter(is_wanted).map(|(room, _)| room.clone()).collect();
+                barrier.answering.insert(peer.clone(), (query.number, rooms));
+            }
+            !is_known && members.contains(peer)
+        });
+        self.continue_answers();
+    }
+
+    /// Sends copies to peers as far as their lanes have room, then the confirmations.
+    pub(super) fn continue_answers(&mut self) {
+        let mesh = &mut self.mesh_rooms;
+        for (peer, (query, mut rooms)) in std::mem::take(&mut mesh.barrier.answering) {
+            if self.send_copies(&peer, &mut rooms) {
+                self.confirm_view(&peer, query);
+            } else {
+                self.mesh_rooms.barrier.answering.insert(peer, (query, rooms));
+            }
+        }
+    }
+
+    /// Sends copies of rooms to their owner. Returns `false` if some are left for later.
+    fn send_copies(&mut self, peer: &NodeId, rooms: &mut VecDeque<RoomName>) -> bool {
+        for _ in 0..MAX_COPIES_PER_MEMBER {
+            let Some(room) = rooms.pop_front() else { return true };
+            let copy = self.mesh_rooms.copies.get(&room);
+            let Some((state, at)) = copy.map(|copy| (codec::to_bytes(&copy.room), copy.at)) else { continue };
+            if !self.send_copy(peer, &room, &state, at) {
+                rooms.push_front(room);
+                return false;
+            }
+        }
+        rooms.is_empty()
+    }
+
+    /// Confirms the present view to a peer, with its rooms in which clients here have seats.
+    fn confirm_view(&mut self, peer: &NodeId, query: u64) {
+        let mesh = &self.mesh_rooms;
+        let is_owned = |room: &&RoomName| mesh.owner_of(room) == Some(peer.as_str());
+        let rooms: Vec<_> = self.rooms.local_rooms().filter(is_owned).cloned().collect();
+        let adoption = mesh.adoptions;
+        let (front, last) = rooms.split_at(rooms.len().saturating_sub(1) / NAMES_PER_ITEM * NAMES_PER_ITEM);
+        let parts = front.chunks(NAMES_PER_ITEM).map(|part| (part, false)).chain([(last, true)]);
+        for (part, last) in parts {
+            let rooms = part.iter().map(RoomName::as_str).collect();
+            self.send_item(peer, &Item::ViewConfirmed { query, adoption, rooms, last }, true);
+        }
+    }
+
+    /// Handles a part of a member's confirmation of the view. Ignores one for an earlier query.
+    pub(crate) fn view_confirmed(
+        &mut self,
+        now: Instant,
+        sender: &NodeId,
+        (query, adoption): (u64, u64),
+        rooms: &[&str],
+        last: bool,
+    ) {
+        let mesh = &mut self.mesh_rooms;
+        if query != mesh.barrier.query {
+            return;
+        }
+        rooms.iter().filter_map(|room| RoomName::new(room).ok()).for_each(|room| mesh.report(room, sender.clone()));
+        if last && mesh.barrier.waiting.remove(sender) {
+            mesh.barrier.confirmed.insert(sender.clone(), adoption);
+            self.finish_barrier(now);
+        }
+    }
+
+    /// Serves all rooms of this node once all members have confirmed the view.
+    pub(super) fn finish_barrier(&mut self, now: Instant) {
+        let mesh = &mut self.mesh_rooms;
+        if !mesh.barrier.is_complete() {
+            return;
+        }
+        if std::mem::take(&mut mesh.barrier.again) {
+            return self.start_barrier(now);
+        }
+        let waited = mesh.barrier.since.take().map(|since| now.saturating_duration_since(since));
+        mesh.counts.waited += waited.unwrap_or_default();
+        let reported = std::mem::take(&mut mesh.barrier.reported);
+        mesh.barrier.parked_bytes = 0;
+        let parked = std::mem::take(&mut mesh.barrier.parked);
+        self.take_over_rooms(now, reported);
+        for (requester, ParkedRequest { since, room, op }) in parked {
+            if now.saturating_duration_since(since) < MAX_WAIT
+                && let Ok(op) = codec::from_bytes(&op)
+            {
+                self.room_requested(now, requester, room, op);
+            }
+        }
+    }
+}
+
+impl MeshRooms {
+    /// Records a room of this node with seats of sessions at a member. Rooms that this node has
+    /// served all the time can wait for a sweep.
+    fn report(&mut self, room: RoomName, member: NodeId) {
+        if self.owned.contains_key(&room) {
+            self.reported.push_back((room, member));
+        } else {
+            self.barrier.reported.insert((room, member));
+        }
+    }
+
+    /// Waits for a member once more.
+    pub(super) fn void_confirmation(&mut self, member: &NodeId) {
+        if self.barrier.confirmed.remove(member).is_some() && self.members.contains(member) {
+            self.barrier.waiting.insert(member.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Requester as By, Seat, SeatStatus};
+    use signaling_protocol::ClientId;
+    use signaling_wire::{RoomRequestId, SessionId};
+
+    use super::*;
+    use crate::fixtures::Node;
+
+    fn requester(id: u64) -> Requester {
+        Requester { node: NodeId::new("n1").unwrap(), id: RoomRequestId(id) }
+    }
+
+    /// Returns a claim of about 0.8 MiB.
+    fn claim() -> Operation {
+        let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n1").unwrap());
+        let by = By { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number: 1, node };
+        let seat = Seat { requester: by, status: SeatStatus::Unknown, data: Some("x".repeat(4096).into()) };
+        Operation::Claim { seats: vec![seat; 200] }
+    }
+
+    #[test]
+    fn parked_requests_have_a_limit_of_bytes() {
+        let (now, mut barrier) = (Instant::now(), Barrier::new(Incarnation([0; 8])));
+        let room = RoomName::new("r").unwrap();
+        let mut park = |id| {
+            barrier.park(now, requester(id), ((room.clone(), 0), claim()));
+            let bytes: usize = barrier.parked.values().map(|request| request.op.len()).sum();
+            assert_eq!(barrier.parked_bytes, bytes);
+            barrier.parked.len()
+        };
+        assert_eq!((0..100).map(&mut park).last(), Some(MAX_PARKED_BYTES / codec::to_bytes(&claim()).len()));
+        let full = park(0);
+        assert!((10..20).map(&mut park).all(|parked| parked == full), "repeated requests replace the earlier ones");
+        barrier.forget_requests(&NodeId::new("n1").unwrap());
+        assert_eq!((barrier.parked.len(), barrier.parked_bytes), (0, 0));
+    }
+
+    #[test]
+    fn parked_request_is_forgotten_if_it_is_not_repeated() {
+        let (now, mut node) = (Instant::now(), Node::new("n0", &["n0", "n1"]));
+        let rooms = &mut node.rooms.mesh;
+        let mut names = (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap());
+        let room = names.find(|room| rooms.owns(room)).unwrap();
+        node.step().room_requested(now, requester(1), (room, 0), claim());
+        for (age, parked) in [(MAX_WAIT / 2, 1), (MAX_WAIT, 0)] {
+            node.sweep(now + age);
+            let barrier = &node.rooms.mesh.barrier;
+            assert_eq!((barrier.parked.len(), barrier.parked_bytes > 0), (parked, parked > 0), "{age:?}");
+        }
+    }
+}

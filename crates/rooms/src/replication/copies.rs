@@ -1,0 +1,249 @@
+//! Copies of rooms that other nodes own: as their backup, or until their next owner has them.
+//! `batch` passes parts of copies and log entries, `backups` and `barrier` send copies.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use crate::Room;
+use signaling_protocol::{NodeId, RoomName};
+use signaling_wire::codec;
+use signaling_wire::forward::{Item, LogPosition};
+
+use super::MeshRooms;
+use super::owner::LogEntry;
+use super::requests::Requester;
+use super::room_table::RoomEntry;
+use crate::context::{Context, Step};
+
+/// Maximum bytes of a copy, twice those of the largest room. A larger one is dropped.
+const MAX_COPY_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum bytes of partial copies from all nodes. A part above it is dropped.
+const MAX_PARTIAL_BYTES: usize = 64 * 1024 * 1024;
+/// Bytes of one part.
+const PART_BYTES: usize = 128 * 1024;
+
+/// A copy of a room.
+pub(super) struct RoomCopy {
+    pub(super) room: Room,
+    /// The last operation in it, or an earlier one, see `OwnedRoom::unconfirmed`.
+    pub(super) at: LogPosition,
+    /// The owner whose log it follows. `None`: it waits for the next owner.
+    pub(super) from: Option<NodeId>,
+    /// Nodes that sent copies for this node to take the room over.
+    pub(super) givers: BTreeSet<NodeId>,
+}
+
+impl RoomEntry for RoomCopy {
+    fn room(&self) -> &Room {
+        &self.room
+    }
+}
+
+impl MeshRooms {
+    /// Returns the number of copies that wait for the next owners of their rooms.
+    pub(super) fn waiting_copies(&self) -> usize {
+        self.copies.values().filter(|copy| copy.from.is_none()).count()
+    }
+
+    /// Ends the logs of nodes that are not the owners of their rooms any more.
+    pub(super) fn unfollow_former_owners(&mut self) {
+        for (room, copy) in self.copies.iter_mut() {
+            copy.from.take_if(|from| super::owner_in(&self.ranking, room) != Some(from.as_str()));
+        }
+    }
+}
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Sends a copy of a room. Returns `false` if the peer is unknown or its lane has no room now.
+    pub(super) fn send_copy(&mut self, to: &NodeId, room: &RoomName, state: &[u8], at: LogPosition) -> bool {
+        let parts = state.len().div_ceil(PART_BYTES);
+        let part = |(index, part)| {
+            let (offset, last) = ((index * PART_BYTES) as u64, index + 1 == parts);
+            Item::RoomCopy { room: room.as_str(), at, offset, part, last }
+        };
+        let items: Vec<_> = state.chunks(PART_BYTES).enumerate().map(part).collect();
+        self.send_items(to, state.len(), &items)
+    }
+
+    /// Handles a part of a copy. Drops it, and the parts before it, if one is missing, or above the
+    /// limits of a copy and of all partial copies. A part of another copy of the sender drops the
+    /// rest, as lanes keep their order. A backup then refuses the log behind the copy.
+    pub(crate) fn room_copy_part(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
+        let &Item::RoomCopy { room, at, offset, part, last } = item else { return };
+        let mesh = &mut self.mesh_rooms;
+        let Ok(room) = RoomName::new(room) else { return };
+        let key = (sender.clone(), room);
+        let mut bytes = mesh.partial.remove(&key).filter(|_| offset > 0).unwrap_or_default();
+        mesh.partial.retain(|(of, _), _| of != sender);
+        let (size, others) = (bytes.len() + part.len(), mesh.partial.values().map(Vec::len).sum::<usize>());
+        if bytes.len() as u64 != offset || size > MAX_COPY_BYTES || size + others > MAX_PARTIAL_BYTES {
+            self.rooms.dropped += 1;
+            return;
+        }
+        bytes.extend_from_slice(part);
+        if !last {
+            mesh.partial.insert(key, bytes);
+        } else if let Ok(state) = codec::from_bytes(&bytes) {
+            self.room_copy(now, sender, key.1, state, at);
+        } else {
+            self.rooms.dropped += 1;
+        }
+    }
+
+    fn room_copy(&mut self, now: Instant, sender: &NodeId, room: RoomName, state: Room, at: LogPosition) {
+        let mesh = &mut self.mesh_rooms;
+        let known = mesh.copies.get(&room).map(|copy| copy.at);
+        if mesh.owner_of(&room) == Some(sender.as_str()) {
+            // This node is its backup from now on, unless it has a later copy that the owner lacks.
+            let accepted = known.is_none_or(|known| known.epoch < at.epoch);
+            if accepted {
+                let copy = RoomCopy { room: state, at, from: Some(sender.clone()), givers: BTreeSet::new() };
+                mesh.copies.insert(room.clone(), copy);
+            }
+            let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted };
+            self.send_item(sender, &answer, true);
+        } else if mesh.owns(&room) {
+            let mut copy = RoomCopy { room: state, at, from: None, givers: BTreeSet::from([sender.clone()]) };
+            match mesh.owned.get_mut(&room) {
+                // The backup has seen a view with another owner, and follows this log no more.
+                Some(owned) if owned.at.epoch == at.epoch && owned.is_backed_up_by(sender) => {
+                    self.assign_backup(now, &room);
+                }
+                Some(owned) if owned.at.epoch >= at.epoch => {
+                    owned.former.insert(sender.clone());
+                    self.retire_former(&room);
+                }
+                Some(_) => {
+                    // Another node has owned the room since. Its clients restore their seats.
+                    mesh.give_up(&room);
+                    mesh.copies.insert(room.clone(), copy);
+                    self.restart_barrier(now);
+                }
+                None => {
+                    if let Some(known) = mesh.copies.get_mut(&room).filter(|known| known.at >= at) {
+                        known.givers.insert(sender.clone());
+                    } else {
+                        copy.givers.extend(mesh.copies.remove(&room).into_iter().flat_map(|known| known.givers));
+                        mesh.copies.insert(room, copy);
+                    }
+                    if mesh.barrier.is_complete() {
+                        self.take_over_rooms(now, BTreeSet::new());
+                    }
+                }
+            }
+        } else {
+            let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: false };
+            self.send_item(sender, &answer, true);
+        }
+    }
+
+    /// Applies an operation of a room that this node backs up, and announces it. Refuses it if it
+    /// is not the next one, or its sender is not the owner that this node follows.
+    pub(crate) fn room_logged(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
+        let &Item::RoomLog { room, at, now: clock, entry, requester } = item else { return };
+        let mesh = &mut self.mesh_rooms;
+        let (Ok(room), Ok(entry)) = (RoomName::new(room), codec::from_bytes::<LogEntry>(entry)) else {
+            self.rooms.dropped += 1;
+            return;
+        };
+        let is_new = at.number == 1 && !mesh.copies.contains_key(&room);
+        if is_new && mesh.owner_of(&room) == Some(sender.as_str()) {
+            let start = LogPosition { number: 0, ..at };
+            let copy =
+                RoomCopy { room: Room::default(), at: start, from: Some(sender.clone()), givers: BTreeSet::new() };
+            mesh.copies.insert(room.clone(), copy);
+        }
+        let next = |copy: &&RoomCopy| {
+            copy.from.as_ref() == Some(sender) && (copy.at.epoch, copy.at.number + 1) == (at.epoch, at.number)
+        };
+        if mesh.copies.get(&room).filter(next).is_none() {
+            let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: false };
+            self.send_item(sender, &answer, true);
+            return;
+        }
+        if is_new {
+            let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: true };
+            self.send_item(sender, &answer, true);
+        }
+        let mesh = &mut self.mesh_rooms;
+        let rules = mesh.rules.of(&room);
+        let applied = mesh.copies.change(&room, |copy| {
+            copy.at = at;
+            entry.apply(&mut copy.room, &rules, clock)
+        });
+        let Some(result) = applied else { return };
+        let requester = requester.and_then(|(node, id)| Some(Requester { node: NodeId::new(node).ok()?, id }));
+        self.commit(now, &room, (clock, &entry), requester.as_ref(), result);
+    }
+
+    /// Removes a copy of an earlier epoch than this one. Ignores a request of a former owner: the
+    /// copy waits for the next one.
+    pub(crate) fn room_retired(&mut self, sender: &NodeId, room: &str, epoch: u64) {
+        let mesh = &mut self.mesh_rooms;
+        if let Ok(room) = RoomName::new(room)
+            && mesh.owner_of(&room) == Some(sender.as_str())
+            && mesh.copies.get(&room).is_some_and(|copy| copy.at.epoch < epoch)
+        {
+            mesh.copies.remove(&room);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::Node;
+
+    /// Passes the node the first parts of a copy, with this number of bytes in all. Returns the
+    /// bytes that it keeps of all copies.
+    fn send_parts(node: &mut Node, sender: &str, room: &str, bytes: usize) -> usize {
+        let (sender, at, part) = (NodeId::new(sender).unwrap(), LogPosition { epoch: 1, number: 1 }, [0; PART_BYTES]);
+        for offset in (0..bytes).step_by(PART_BYTES) {
+            let item = Item::RoomCopy { room, at, offset: offset as u64, part: &part, last: false };
+            node.step().room_copy_part(Instant::now(), &sender, &item);
+        }
+        node.rooms.mesh.partial.values().map(Vec::len).sum()
+    }
+
+    #[test]
+    fn partial_copy_is_dropped_at_the_next_copy_of_its_node() {
+        let mut node = Node::new("n0", &["n0"]);
+        assert_eq!(send_parts(&mut node, "n1", "a", 2 * PART_BYTES), 2 * PART_BYTES);
+        assert_eq!(send_parts(&mut node, "n2", "a", PART_BYTES), 3 * PART_BYTES);
+        assert_eq!(send_parts(&mut node, "n1", "b", PART_BYTES), 2 * PART_BYTES);
+    }
+
+    #[test]
+    fn copy_is_dropped_above_16_mib() {
+        let mut node = Node::new("n0", &["n0"]);
+        assert_eq!(send_parts(&mut node, "n1", "a", MAX_COPY_BYTES), MAX_COPY_BYTES);
+        assert_eq!(send_parts(&mut node, "n1", "a", MAX_COPY_BYTES + PART_BYTES), 0);
+        assert_eq!(node.rooms.dropped(), 1);
+    }
+
+    #[test]
+    fn part_is_dropped_above_64_mib_of_all_copies() {
+        let mut node = Node::new("n0", &["n0"]);
+        for sender in ["n1", "n2", "n3", "n4"] {
+            send_parts(&mut node, sender, "a", MAX_COPY_BYTES);
+        }
+        assert_eq!(send_parts(&mut node, "n5", "a", 2 * PART_BYTES), MAX_PARTIAL_BYTES);
+        assert_eq!(node.rooms.dropped(), 2);
+    }
+
+    #[test]
+    fn former_owner_removes_no_copy() {
+        let id = |id| NodeId::new(id).unwrap();
+        let mut node = Node::new("n0", &["n0", "n1", "n2"]);
+        let room = RoomName::new("r").unwrap();
+        let owner = NodeId::new(node.rooms.mesh.owner_of(&room).unwrap()).unwrap();
+        for former in ["n0", "n1", "n2"].map(id).into_iter().filter(|node| *node != owner).chain([owner.clone()]) {
+            let mesh = &mut node.rooms.mesh;
+            let at = LogPosition { epoch: 5, number: 1 };
+            let copy = RoomCopy { room: Room::default(), at, from: None, givers: BTreeSet::new() };
+            mesh.copies.insert(room.clone(), copy);
+            node.step().room_retired(&former, "r", 6);
+            assert_eq!(node.rooms.mesh.waiting_copies(), usize::from(former != owner), "{former}");
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! Rooms that this node owns or backs up. Each room has an owner and a backup among the nodes.
+//!
+//! The owner of a room is the node with the highest rendezvous score for the room's name, by the
+//! view and without regard to suspects. It puts the operations of all nodes in order and applies
+//! them. It sends each one to the backup, which applies it too, announces its changes and sends the
+//! result to the node that requested it. So a client receives no change that only one node has. An
+//! owner without a backup announces and answers itself.
+//!
+//! | content | module |
+//! |---|---|
+//! | items of peers | `received` |
+//! | requests of this node, repeated until they are answered | `requests` |
+//! | rooms that this node owns: takeover, operations | `owner` |
+//! | their backups and epochs | `backups` |
+//! | their seats: claims and expiry | `seats` |
+//! | copies of rooms that other nodes own | `copies` |
+//! | bytes of rooms: limit, refusals, rooms without clients | `space`, `room_table` |
+//! | the wait for all members before this node serves rooms of a new view | `barrier` |
+//!
+//! `docs/ROOMS.md` has the rules and the failures that they survive. `view`, `sweep` and `batch`
+//! call this module; `rooms` has the clients' side of rooms.
+
+mod backups;
+mod barrier;
+mod copies;
+mod owner;
+mod received;
+mod requests;
+mod room_table;
+mod seats;
+mod space;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use crate::{OpResult, Operation, Request, Room, Rules};
+use signaling_protocol::{NodeId, RoomName};
+use signaling_rendezvous::{KeyHash, Ranking};
+use signaling_wire::Incarnation;
+use signaling_wire::forward::LogPosition;
+
+use self::barrier::Barrier;
+use self::copies::RoomCopy;
+use self::owner::{LogEntry, OwnedRoom};
+use self::requests::{Requester, Requests};
+use self::room_table::RoomTable;
+use self::space::Space;
+use crate::context::{Context, Step};
+use crate::seats::ByteTotal;
+use crate::seats::RoomSettings;
+use crate::{NodeProcess, RoomAnswer, Rooms};
+use signaling_membership::View;
+
+/// This node's share of the mesh's rooms: its own rooms, copies, and requests to other owners.
+pub(crate) struct MeshRooms {
+    pub(crate) id: NodeId,
+    hash_seed: u64,
+    rules: Rules,
+    /// One moment as an instant and in ms since 1970. Room times count from it, so they never jump.
+    start: (Instant, u64),
+    /// Hash of the current view.
+    view_hash: u64,
+    /// Number of adopted views.
+    adoptions: u64,
+    members: BTreeSet<NodeId>,
+    /// Members that do not drain, or all if all drain.
+    ranking: Ranking,
+    requests: Requests,
+    barrier: Barrier,
+    owned: RoomTable<OwnedRoom>,
+    space: Space,
+    /// Times in ms since 1970 at which an owned room changes without a request.
+    deadlines: BTreeSet<(u64, RoomName)>,
+    /// Owned rooms of which the backup lacks a copy, for lack of room in its lane.
+    unsent: BTreeSet<RoomName>,
+    /// Owned rooms that were given up because a member has seen a later epoch, with that epoch.
+    outdated: BTreeMap<RoomName, u64>,
+    /// Nodes with sessions in rooms that this node has served all the time, to be checked.
+    reported: VecDeque<(RoomName, NodeId)>,
+    /// Queued requests to nodes to claim the seats of their sessions, by room.
+    claim_requests: BTreeSet<(RoomName, NodeId)>,
+    /// Owned rooms that are to get a backup. An operation on the room does not wait for a sweep.
+    unassigned: BTreeSet<RoomName>,
+    /// Nodes that have left the view, until the next sweep finds the owned rooms with seats there.
+    left: BTreeSet<NodeId>,
+    /// Lost nodes whose seats in an owned room are to expire. A request for the room does not wait.
+    expiring: BTreeMap<RoomName, BTreeSet<NodeId>>,
+    copies: RoomTable<RoomCopy>,
+    /// Bytes of copies that have arrived in part, by sender and room.
+    partial: BTreeMap<(NodeId, RoomName), Vec<u8>>,
+    counts: MeshRoomCounts,
+    commits: Option<Vec<RoomCommit>>,
+}
+
+/// Events of rooms that nodes own, at this node since its start.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MeshRoomCounts {
+    /// Rooms taken over from copies: of other owners, or of this node if it gave the room up.
+    pub taken_over: u64,
+    /// Rooms whose copies were all lost, rebuilt from the seats at the nodes.
+    pub rebuilt: u64,
+    /// Whole rooms queued for backups.
+    pub copied: u64,
+    /// Requests of clients and operators without an answer within 2 s.
+    pub timeouts: u64,
+    /// Total time of finished waits for the confirmation of all members, as after a changed view.
+    pub waited: Duration,
+}
+
+/// Current numbers, at this node, of rooms that are owned by nodes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MeshRoomFigures {
+    /// Rooms that this node owns.
+    pub owned: usize,
+    /// Copies of rooms that this node does not serve as their owner, including `waiting`.
+    pub copies: usize,
+    /// Copies that follow no owner's log: they wait for the next owners of their rooms.
+    pub waiting: usize,
+    /// Requests of this node to owners, itself included, without an answer.
+    pub requests: usize,
+    /// Members of the view that have not confirmed it to this node.
+    pub unconfirmed: usize,
+    /// Owned rooms without members and waiting clients.
+    pub vacant: usize,
+    /// Estimated bytes of owned rooms, copies and seats of clients.
+    pub bytes: usize,
+}
+
+/// An operation whose result this node announced, for tests of whole meshes.
+#[derive(Debug)]
+pub struct RoomCommit {
+    /// Name of the room.
+    pub room: RoomName,
+    /// Place of the operation in the room's log.
+    pub at: LogPosition,
+    /// Time of the operation, in milliseconds since 1970.
+    pub clock: u64,
+    /// The operation. `None`: a node is lost and its seats await a claim, or the last owner's
+    /// operations are lost.
+    pub op: Option<Operation>,
+    /// Its result.
+    pub result: OpResult,
+    /// The room after it.
+    pub state: Room,
+}
+
+impl MeshRooms {
+    /// `local`: the bytes of rooms and seats of clients at this node.
+    pub(crate) fn new(process: &NodeProcess, settings: &RoomSettings, local: ByteTotal) -> Self {
+        let (instant, wall) = process.epoch;
+        let since = wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        Self {
+            id: process.id.clone(),
+            hash_seed: process.hash_seed,
+            rules: settings.rules,
+            start: (instant, u64::try_from(since).unwrap_or(u64::MAX)),
+            view_hash: View::default().hash(),
+            adoptions: 0,
+            members: BTreeSet::new(),
+            ranking: Ranking::default(),
+            requests: Requests::new(process.incarnation),
+            barrier: Barrier::new(process.incarnation),
+            owned: RoomTable::default(),
+            space: Space::new(settings.max_bytes, local),
+            deadlines: BTreeSet::new(),
+            unsent: BTreeSet::new(),
+            outdated: BTreeMap::new(),
+            reported: VecDeque::new(),
+            unassigned: BTreeSet::new(),
+            left: BTreeSet::new(),
+            expiring: BTreeMap::new(),
+            claim_requests: BTreeSet::new(),
+            copies: RoomTable::default(),
+            partial: BTreeMap::new(),
+            counts: MeshRoomCounts::default(),
+            commits: settings.records_commits.then(Vec::new),
+        }
+    }
+
+    /// Returns the time of room operations, in milliseconds since 1970.
+    fn clock(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.start.0).as_millis();
+        self.start.1.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the owner of a room by the present view. `None`: there is no view.
+    fn owner_of(&self, room: &RoomName) -> Option<&str> {
+        owner_in(&self.ranking, room)
+    }
+
+    /// Records the epoch of an announced change of a room.
+    pub(super) fn record_epoch(&mut self, room: &RoomName, epoch: u64) {
+        self.requests.record_epoch(room, epoch);
+    }
+
+    /// Returns the epoch of a room that this node owns or backs up. 0: it does neither.
+    fn epoch_of(&self, room: &RoomName) -> u64 {
+        let owned = self.owned.get(room).map(|owned| owned.at);
+        owned.or_else(|| self.copies.get(room).map(|copy| copy.at)).map_or(0, |at| at.epoch)
+    }
+
+    fn record_commit(&mut self, room: &RoomName, (clock, entry): (u64, &LogEntry), result: &OpResult) {
+        let Some(commits) = &mut self.commits else { return };
+        let owned = self.owned.get(room).map(|owned| (owned.at, &owned.room));
+        let Some((at, state)) = owned.or_else(|| self.copies.get(room).map(|copy| (copy.at, &copy.room))) else {
+            return;
+        };
+        let (room, op, result, state) = (room.clone(), entry.op().cloned(), result.clone(), state.clone());
+        commits.push(RoomCommit { room, at, clock, op, result, state });
+    }
+
+    fn owns(&self, room: &RoomName) -> bool {
+        self.owner_of(room) == Some(self.id.as_str())
+    }
+
+    /// Returns `true` if rare sweeps suffice: no request, copy, seat claim or confirmation is
+    /// pending.
+    pub(super) fn is_idle(&self) -> bool {
+        let all_sent = self.unsent.is_empty() && self.reported.is_empty() && self.claim_requests.is_empty();
+        let all_done = all_sent && self.unassigned.is_empty() && self.left.is_empty() && self.expiring.is_empty();
+        self.requests.is_empty() && all_done && self.barrier.is_idle()
+    }
+
+    /// Returns `true` if the node may stop: no request of it is pending, and it keeps no room for a
+    /// next owner.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.requests.is_empty() && self.waiting_copies() == 0
+    }
+
+    /// Adopts a view. Returns `false` if it has not changed.
+    fn adopt(&mut self, view: &View) -> bool {
+        if self.view_hash == view.hash() {
+            return false;
+        }
+        self.view_hash = view.hash();
+        self.adoptions += 1;
+        self.members = view.members().iter().map(|member| member.id.clone()).collect();
+        let all_drain = view.members().iter().all(|member| member.draining);
+        let eligible = view.members().iter().filter(|member| all_drain || !member.draining);
+        self.ranking = Ranking::new(self.hash_seed, eligible.map(|member| member.id.as_str()));
+        true
+    }
+}
+
+fn owner_in<'a>(ranking: &'a Ranking, room: &RoomName) -> Option<&'a str> {
+    ranking.owner(KeyHash::of(room.as_str())).map(|rank| ranking.id(rank))
+}
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Adopts a changed view: gives up rooms that other nodes own now, requests confirmations from
+    /// all members, and repeats pending requests.
+    pub fn adopt_room_view(&mut self, now: Instant) {
+        let mesh = &mut self.mesh_rooms;
+        let before = mesh.members.clone();
+        if !mesh.adopt(self.cx.view()) {
+            return;
+        }
+        let joined: Vec<_> = mesh.members.difference(&before).cloned().collect();
+        mesh.barrier.answering.clear();
+        mesh.partial.retain(|(sender, _), _| mesh.members.contains(sender));
+        self.queue_unclaims_of_left();
+        self.review_rooms(&joined);
+        self.mesh_rooms.left = &before - &self.mesh_rooms.members;
+        self.start_barrier(now);
+        self.finish_barrier(now);
+        self.answer_known_queries();
+        self.ask_for_claims();
+        self.resend_requests(now, |_| true);
+    }
+
+    /// Handles the restart of a peer: it has lost its rooms and copies. Sweeps begin a new epoch of
+    /// the rooms that it backed up.
+    pub fn room_peer_restarted(&mut self, now: Instant, node: &NodeId) {
+        let mesh = &mut self.mesh_rooms;
+        for (_, copy) in mesh.copies.iter_mut() {
+            copy.from.take_if(|from| *from == *node);
+        }
+        mesh.partial.retain(|(sender, _), _| sender != node);
+        mesh.void_confirmation(node);
+        mesh.barrier.forget_requests(node);
+        let backed_up = mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(node));
+        mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
+        self.queue_unclaims(node);
+        self.resend_requests(now, |owner| owner == node);
+        self.query_members(now);
+    }
+
+    /// Does the periodic work of rooms that nodes own.
+    pub fn sweep_mesh_rooms(&mut self, now: Instant) {
+        self.repeat_requests(now);
+        self.repeat_queries(now);
+        self.continue_answers();
+        self.send_unsent_copies();
+        self.assign_backups(now);
+        self.queue_unclaims_of_left();
+        self.apply_unclaims(now);
+        self.ask_for_claims();
+        self.handle_deadlines(now);
+        self.make_space();
+        self.report_full_rooms(now);
+    }
+
+    /// Announces a result, and sends it to the node that requested it.
+    fn commit(
+        &mut self,
+        now: Instant,
+        room: &RoomName,
+        (clock, entry): (u64, &LogEntry),
+        requester: Option<&Requester>,
+        mut result: OpResult,
+    ) {
+        result.epoch = self.mesh_rooms.epoch_of(room);
+        self.mesh_rooms.record_commit(room, (clock, entry), &result);
+        self.notify_peers(room, &result);
+        let (at, changes) = (result.stamp(), std::mem::take(&mut result.changes));
+        let queue_moved = std::mem::take(&mut result.queue_moved);
+        let is_here = std::mem::take(&mut result.nodes).contains(&self.mesh_rooms.id);
+        if is_here && self.follow_epoch(now, room, result.epoch, at) {
+            self.room_changed(now, room, at, changes, queue_moved);
+        }
+        match requester {
+            Some(requester) if requester.node == self.mesh_rooms.id => self.request_answered(now, requester.id, result),
+            Some(requester) => self.send_result(requester, &result),
+            None => {}
+        }
+    }
+}
+
+impl<M> Rooms<M> {
+    /// Returns `true` if operations wait for [`Step::send_room_tasks`].
+    #[inline]
+    pub fn has_unsent_tasks(&self) -> bool {
+        self.local.has_tasks()
+    }
+
+    /// Returns `true` while a client's join or leave has no answer from the room's owner.
+    pub fn awaits_join_or_leave(&self) -> bool {
+        self.mesh.requests.has_moves()
+    }
+
+    /// Queues an operation for an operator. [`Self::take_operator_answers`] returns its answer by
+    /// this number.
+    pub fn request_for_operator(&mut self, number: u64, request: Request) {
+        self.local.request_for_operator(number, request);
+    }
+
+    /// Takes the answers for operators.
+    pub fn take_operator_answers(&mut self) -> Vec<RoomAnswer> {
+        self.local.take_operator_answers()
+    }
+
+    /// Takes the operations whose results this node announced. Empty unless
+    /// [`RoomSettings::records_commits`] is set.
+    pub fn take_commits(&mut self) -> Vec<RoomCommit> {
+        self.mesh.commits.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Returns a room that this node owns. `None`: another node owns it, or no operation has
+    /// created it since it was last forgotten. Also `None` for a room new to this node until all
+    /// members have confirmed the view.
+    pub fn owned(&self, room: &str) -> Option<&Room> {
+        self.mesh.owned.get(room).map(|owned| &owned.room)
+    }
+
+    /// Returns the backup of a room that this node owns. `None`: the room has no backup, or this
+    /// node does not own it.
+    pub fn backup_of(&self, room: &str) -> Option<&NodeId> {
+        self.mesh.owned.get(room)?.backup.as_ref()
+    }
+
+    /// Returns the members of the view that have not confirmed it to this node.
+    pub fn unconfirmed_members(&self) -> impl Iterator<Item = &NodeId> {
+        self.mesh.barrier.waiting.iter()
+    }
+
+    /// Returns the events of owned rooms and copies since the start.
+    pub fn mesh_counts(&self) -> MeshRoomCounts {
+        self.mesh.counts
+    }
+
+    /// Returns the current figures of owned rooms and copies.
+    pub fn mesh_figures(&self) -> MeshRoomFigures {
+        let mesh = &self.mesh;
+        let (owned, copies, requests) = (mesh.owned.len(), mesh.copies.len(), mesh.requests.len());
+        let (waiting, unconfirmed) = (mesh.waiting_copies(), mesh.barrier.waiting.len());
+        let (vacant, bytes) = (mesh.space.vacant_rooms(), mesh.bytes());
+        MeshRoomFigures { owned, copies, waiting, requests, unconfirmed, vacant, bytes }
+    }
+}
+
+/// Returns the first request number of a process start. It differs after a restart, so that this
+/// process ignores answers to the former one.
+fn first_number(incarnation: Incarnation) -> u64 {
+    u64::from_le_bytes(incarnation.0) >> 1
+}

@@ -1,0 +1,468 @@
+//! Rooms that this node owns: takeover, operations, and the end of ownership. `requests` passes
+//! operations, `barrier` and `copies` begin takeovers.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::time::Instant;
+
+use crate::{OpResult, Operation, Room, Rules};
+use serde::{Deserialize, Serialize};
+use signaling_protocol::{NodeId, RoomName};
+use signaling_wire::codec;
+use signaling_wire::forward::{Item, LogPosition};
+
+use super::MeshRooms;
+use super::copies::RoomCopy;
+use super::requests::Requester;
+use super::room_table::RoomEntry;
+use crate::context::{Context, Step};
+
+/// An entry in the log of a room.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum LogEntry {
+    /// An operation.
+    Operation(Operation),
+    /// A node is lost: its seats expire unless their sessions claim them at other nodes.
+    Unclaim(NodeId),
+    /// Operations of the last owner are lost.
+    Lost,
+}
+
+impl LogEntry {
+    /// Applies the entry at a time in milliseconds since 1970. All copies get the same result.
+    pub(super) fn apply(&self, room: &mut Room, rules: &Rules, clock: u64) -> OpResult {
+        let before = room.stamp();
+        match self {
+            Self::Operation(_) => {}
+            Self::Unclaim(node) => room.unclaim(clock, Some(node)),
+            Self::Lost => room.lost_operations(clock),
+        }
+        let result = room.apply(rules, clock, self.op().unwrap_or(&Operation::Claim { seats: Vec::new() }));
+        // A loss, or a restored seat, shows in no change: all nodes with seats request the state.
+        let is_unseen = room.stamp() != before && result.changes.is_empty();
+        match is_unseen {
+            true => OpResult { nodes: room.nodes(), queue_moved: true, ..result },
+            false => result,
+        }
+    }
+
+    pub(super) fn op(&self) -> Option<&Operation> {
+        match self {
+            Self::Operation(op) => Some(op),
+            Self::Unclaim(_) | Self::Lost => None,
+        }
+    }
+}
+
+/// A room that this node owns.
+pub(super) struct OwnedRoom {
+    pub(super) room: Room,
+    /// The last log entry.
+    pub(super) at: LogPosition,
+    /// Rank of this state among copies, until the backup has the present epoch. `None`: the epoch
+    /// is confirmed, or there is no backup. An owner that was cut off has no later state then.
+    pub(super) unconfirmed: Option<LogPosition>,
+    /// Epochs after that of the copy which this node took over, and before its own. The copy lacks
+    /// their operations. Empty: there was no copy, or the loss is known.
+    lacking: Range<u64>,
+    /// The node that announces and answers. `None`: this node does.
+    pub(super) backup: Option<NodeId>,
+    /// `true` if the copy that begins the epoch is in the lane to the backup, or not needed.
+    pub(super) is_sent: bool,
+    /// Nodes whose copies are of earlier epochs.
+    pub(super) former: BTreeSet<NodeId>,
+    /// Time in ms since 1970 at which the room changes without a request. `None`: never.
+    pub(super) deadline: Option<u64>,
+    /// Kind of a room without clients (`Space`), with the time since when in ms since 1970.
+    pub(super) vacant: Option<(usize, u64)>,
+}
+
+impl RoomEntry for OwnedRoom {
+    fn room(&self) -> &Room {
+        &self.room
+    }
+}
+
+impl OwnedRoom {
+    pub(super) fn is_backed_up_by(&self, node: &NodeId) -> bool {
+        self.backup.as_ref() == Some(node)
+    }
+
+    /// Returns `true` if a request shows that operations are lost: its node has seen an epoch that
+    /// is lacking here, or restores a seat of one, which counts once. Or it claims a seat by a
+    /// command that is lacking.
+    fn lacks(&mut self, seen: u64, op: &Operation) -> bool {
+        let confirmed = if let Operation::Restore { confirmed_in: (_, epoch), .. } = op { *epoch } else { 0 };
+        let is_lacking = self.lacking.contains(&seen) || self.lacking.contains(&confirmed);
+        if is_lacking {
+            self.lacking = 0..0;
+        }
+        is_lacking || self.room.has_lost_command(op)
+    }
+}
+
+impl MeshRooms {
+    /// Turns an owned room into a copy for its next owner, which may be this node again.
+    pub(super) fn give_up(&mut self, room: &RoomName) {
+        if let Some(owned) = self.owned.remove(room) {
+            self.forget_deadline(room, owned.deadline);
+            self.forget_vacancy(room, owned.vacant);
+            self.unsent.remove(room);
+            self.unassigned.remove(room);
+            self.expiring.remove(room);
+            let rank = owned.unconfirmed.unwrap_or(owned.at);
+            if rank != LogPosition::default() {
+                let copy = RoomCopy { room: owned.room, at: rank, from: None, givers: BTreeSet::new() };
+                self.copies.insert(room.clone(), copy);
+            }
+        }
+    }
+
+    pub(super) fn forget_deadline(&mut self, room: &RoomName, deadline: Option<u64>) {
+        if let Some(deadline) = deadline {
+            self.deadlines.remove(&(deadline, room.clone()));
+        }
+    }
+
+    fn update_deadline(&mut self, clock: u64, name: &RoomName) {
+        self.update_vacancy(clock, name);
+        let Some(owned) = self.owned.get_mut(name) else { return };
+        let next = owned.room.deadline(&self.rules);
+        if let Some(before) = std::mem::replace(&mut owned.deadline, next).filter(|before| Some(*before) != next) {
+            self.deadlines.remove(&(before, name.clone()));
+        }
+        if let Some(next) = next {
+            self.deadlines.insert((next, name.clone()));
+        }
+    }
+
+    /// Starts to own a room, without a backup yet. `rank` is the place of its state among copies;
+    /// the default for a new room.
+    fn own(&mut self, name: &RoomName, room: Room, (rank, epoch): (LogPosition, u64), former: BTreeSet<NodeId>) {
+        let (at, unconfirmed) = (LogPosition { epoch, number: 0 }, Some(rank));
+        let lacking = if rank.epoch > 0 { rank.epoch + 1..epoch } else { 0..0 };
+        let (backup, deadline, vacant, is_sent) = (None, None, None, true);
+        let owned = OwnedRoom { room, at, unconfirmed, lacking, backup, is_sent, former, deadline, vacant };
+        let replaced = self.owned.insert(name.clone(), owned);
+        debug_assert!(replaced.is_none(), "{name} has two states");
+        self.update_deadline(epoch, name);
+    }
+}
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Goes once through all owned rooms, for a new view. Gives up the rooms of other nodes. In the
+    /// rest, queues backups, and requests for claims to nodes that are back in the view: their
+    /// seats expire since they left it.
+    pub(super) fn review_rooms(&mut self, back: &[NodeId]) {
+        let mesh = &self.mesh_rooms;
+        let (mut given_up, mut unassigned, mut claim_requests) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, owned) in mesh.owned.iter() {
+            if !mesh.owns(name) {
+                given_up.push(name.clone());
+                continue;
+            }
+            if self.lacks_backup(name, owned) {
+                unassigned.push(name.clone());
+            }
+            let has_seats = |node: &&NodeId| owned.room.has_seats_at(node);
+            claim_requests.extend(back.iter().filter(has_seats).map(|node| (name.clone(), node.clone())));
+        }
+        let mesh = &mut self.mesh_rooms;
+        given_up.iter().for_each(|room| mesh.give_up(room));
+        mesh.unfollow_former_owners();
+        mesh.unassigned.extend(unassigned);
+        mesh.claim_requests.extend(claim_requests);
+    }
+
+    /// Applies a request for a room that this node owns, or parks it until the barrier is complete.
+    /// Ignores requests for other rooms, and of nodes outside the view: their nodes repeat them.
+    /// `seen` is the highest epoch of the room that the requesting node has seen.
+    pub(super) fn room_requested(
+        &mut self,
+        now: Instant,
+        requester: Requester,
+        (room, seen): (RoomName, u64),
+        op: Operation,
+    ) {
+        let mesh = &mut self.mesh_rooms;
+        // Seats at a node outside the view would count as lost.
+        if !mesh.owns(&room) || !mesh.members.contains(&requester.node) {
+            return;
+        }
+        let is_new = !mesh.owned.contains_key(&room);
+        if is_new && !mesh.barrier.is_complete() {
+            return mesh.barrier.park(now, requester, ((room, seen), op));
+        }
+        if self.refuse_for_space(now, &requester, (&room, seen), &op) {
+            return;
+        }
+        let mesh = &mut self.mesh_rooms;
+        if is_new {
+            let epoch = mesh.clock(now);
+            mesh.own(&room, Room::default(), (LogPosition::default(), epoch), BTreeSet::new());
+            let backup = self.backup_for(&room);
+            if let Some(owned) = self.mesh_rooms.owned.get_mut(&room) {
+                owned.backup = backup;
+                if owned.backup.is_none() {
+                    owned.unconfirmed = None;
+                }
+            }
+        }
+        let is_outdated = self.mesh_rooms.epoch_of(&room) < seen;
+        if is_outdated && is_new {
+            // The clock of an earlier owner was ahead. Nodes ignore results of lower epochs.
+            self.begin_epoch_after(now, &room, seen);
+        } else if is_outdated {
+            // Another node has owned the room meanwhile, and this one did not see that view.
+            let mesh = &mut self.mesh_rooms;
+            mesh.give_up(&room);
+            mesh.outdated.insert(room.clone(), seen);
+            mesh.barrier.park(now, requester, ((room, seen), op));
+            return self.restart_barrier(now);
+        }
+        if let Some(nodes) = self.mesh_rooms.expiring.remove(&room) {
+            // The request may claim a seat, which then stays.
+            self.unclaim_seats(now, &room, nodes);
+        }
+        if self.mesh_rooms.owned.get_mut(&room).is_some_and(|it| it.lacks(seen, &op)) {
+            self.apply_entry(now, &room, &LogEntry::Lost, None);
+        }
+        self.apply_entry(now, &room, &LogEntry::Operation(op), Some(&requester));
+        self.make_space();
+    }
+
+    /// Ends an owned room, and requests its copies to be removed.
+    pub(super) fn end_room(&mut self, name: &RoomName) {
+        let mesh = &mut self.mesh_rooms;
+        let Some(owned) = mesh.owned.remove(name) else { return };
+        mesh.forget_deadline(name, owned.deadline);
+        mesh.forget_vacancy(name, owned.vacant);
+        mesh.unsent.remove(name);
+        mesh.unassigned.remove(name);
+        mesh.expiring.remove(name);
+        let retired = Item::RoomRetired { room: name.as_str(), epoch: owned.at.epoch + 1 };
+        for node in owned.former.iter().chain(&owned.backup) {
+            self.send_item(node, &retired, true);
+        }
+    }
+
+    /// Applies an entry, and sends it to the backup or, without one, commits it. If the copy before
+    /// it is not sent yet, that copy will contain it, and the requester repeats its request.
+    pub(super) fn apply_entry(
+        &mut self,
+        now: Instant,
+        name: &RoomName,
+        entry: &LogEntry,
+        requester: Option<&Requester>,
+    ) {
+        let mesh = &mut self.mesh_rooms;
+        if mesh.unassigned.contains(name) {
+            self.assign_backup(now, name);
+        }
+        let mesh = &mut self.mesh_rooms;
+        let clock = mesh.clock(now);
+        let rules = mesh.rules.of(name);
+        let applied = mesh.owned.change(name, |owned| {
+            owned.at.number += 1;
+            let result = entry.apply(&mut owned.room, &rules, clock);
+            (result, owned.at, owned.is_sent, owned.backup.clone())
+        });
+        let Some((result, at, is_sent, backup)) = applied else { return };
+        mesh.update_deadline(clock, name);
+        let Some(backup) = backup else { return self.commit(now, name, (clock, entry), requester, result) };
+        if !is_sent {
+            // The copy will contain it. The requester repeats the request.
+            return;
+        }
+        let requester = requester.map(|requester| (requester.node.as_str(), requester.id));
+        let item = Item::RoomLog { room: name.as_str(), at, now: clock, entry: &codec::to_bytes(entry), requester };
+        if !self.send_item(&backup, &item, true) {
+            self.assign_backup(now, name);
+        }
+    }
+
+    /// Takes over the rooms that this node owns by the present view, from their latest copies.
+    /// Rebuilds those in `reported`, rooms with seats at a node, that have no copy. Sweeps give the
+    /// rooms backups and ask for claims.
+    pub(super) fn take_over_rooms(&mut self, now: Instant, reported: BTreeSet<(RoomName, NodeId)>) {
+        let mesh = &mut self.mesh_rooms;
+        let clock = mesh.clock(now);
+        let mut lost = Vec::new();
+        let mut rooms: Vec<_> = mesh.copies.keys().filter(|room| mesh.owns(room)).cloned().collect();
+        for name in &rooms {
+            let Some(RoomCopy { mut room, at, givers, .. }) = mesh.copies.remove(name) else { continue };
+            room.unclaim(clock, None);
+            mesh.claim_requests.extend(room.nodes().into_iter().map(|node| (name.clone(), node)));
+            mesh.counts.taken_over += 1;
+            let seen = mesh.outdated.get(name).copied().unwrap_or_default();
+            mesh.own(name, room, (at, clock.max(at.epoch.max(seen) + 1)), givers);
+            if at.epoch < seen {
+                lost.push(name.clone());
+            }
+        }
+        mesh.outdated.clear();
+        for (name, node) in reported {
+            if !mesh.owned.contains_key(&name) && mesh.owns(&name) {
+                mesh.counts.rebuilt += 1;
+                mesh.own(&name, Room::rebuilt(clock), (LogPosition::default(), clock), BTreeSet::new());
+                rooms.push(name.clone());
+            }
+            mesh.queue_claim_request(name, node);
+        }
+        mesh.unassigned.extend(rooms);
+        for room in lost {
+            self.apply_entry(now, &room, &LogEntry::Lost, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Request, Requester as By, Seat, SeatStatus};
+    use signaling_protocol::ClientId;
+    use signaling_wire::{RoomRequestId, SessionId};
+
+    use super::*;
+    use crate::RoomSettings;
+    use crate::fixtures::{Node, process};
+    use crate::seats::ByteTotal;
+
+    fn by(number: u64) -> By {
+        let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n0").unwrap());
+        By { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number, node }
+    }
+
+    fn claim(number: u64) -> Operation {
+        Operation::Claim { seats: vec![Seat { requester: by(number), status: SeatStatus::Unknown, data: None }] }
+    }
+
+    /// Returns a node of the mesh of `n0` and `n1`.
+    fn node(id: &str) -> Node {
+        Node::new(id, &["n0", "n1"])
+    }
+
+    fn rooms(node: &mut Node) -> &mut MeshRooms {
+        &mut node.rooms.mesh
+    }
+
+    /// Returns a room with a seat by command 2, taken over in epoch 9 from a copy of this epoch.
+    fn taken_over(copied: u64) -> OwnedRoom {
+        let rules = Rules::default();
+        let (name, mut room) = (RoomName::new("r").unwrap(), Room::default());
+        room.apply(&rules, 1, &Operation::Join { requester: by(2), data: None, capacity: None });
+        let mut mesh = MeshRooms::new(&process("n0"), &RoomSettings::default(), ByteTotal::default());
+        mesh.own(&name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
+        mesh.owned.remove(&name).unwrap()
+    }
+
+    /// Returns a name for which `fits` returns `true`.
+    fn room(fits: impl FnMut(&RoomName) -> bool) -> RoomName {
+        (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap()).find(fits).unwrap()
+    }
+
+    /// Returns the node `n0` with a room in epoch 9.
+    fn owner() -> (Node, RoomName) {
+        let mut owner = node("n0");
+        let name = room(|name| rooms(&mut owner).owns(name));
+        rooms(&mut owner).own(&name, Room::default(), (LogPosition::default(), 9), BTreeSet::new());
+        (owner, name)
+    }
+
+    #[test]
+    fn seats_of_a_node_that_left_are_unclaimed_though_it_returned() {
+        for returns in [false, true] {
+            let (now, (mut node, name)) = (Instant::now(), owner());
+            let requester = By { node: NodeId::new("n1").unwrap(), ..by(1) };
+            let MeshRooms { owned, rules, .. } = rooms(&mut node);
+            let join = Operation::Join { requester, data: None, capacity: None };
+            owned.change(&name, |owned| owned.room.apply(rules, 1, &join)).unwrap();
+            node.set_view(now, &["n0"]);
+            if returns {
+                node.set_view(now, &["n0", "n1"]);
+                assert!(rooms(&mut node).expiring.contains_key(&name), "it may claim its seats now");
+            }
+            let expire = |node: &mut Node| {
+                let MeshRooms { owned, rules, .. } = rooms(node);
+                owned[&name].room.deadline(rules).is_some()
+            };
+            assert!(!expire(&mut node));
+            node.sweep(now);
+            assert!(expire(&mut node), "{returns}");
+        }
+    }
+
+    #[test]
+    fn repeated_request_carries_the_latest_epoch_of_its_room() {
+        let (now, mut node) = (Instant::now(), node("n0"));
+        let name = room(|name| !rooms(&mut node).owns(name));
+        node.rooms.request_for_operator(1, Request { room: name.clone(), op: Operation::List { after: None } });
+        node.step().send_room_tasks(now);
+        rooms(&mut node).record_epoch(&name, 10);
+        node.step().resend_requests(now, |owner| owner.as_str() == "n1");
+        let items = node.fill_lanes();
+        let epochs = items.iter().filter_map(|item| match Item::take(&mut &item[..]) {
+            Ok(Item::RoomRequest { epoch, .. }) => Some(epoch),
+            _ => None,
+        });
+        assert_eq!(epochs.collect::<Vec<_>>(), [0, 10]);
+    }
+
+    #[test]
+    fn request_of_a_later_epoch_makes_the_owner_ask_all_members() {
+        for (seen, is_owner) in [(8, true), (9, true), (10, false)] {
+            let (mut node, name) = owner();
+            rooms(&mut node).barrier.waiting.clear();
+            let requester = Requester { node: NodeId::new("n1").unwrap(), id: RoomRequestId(1) };
+            node.step().room_requested(
+                Instant::now(),
+                requester,
+                (name.clone(), seen),
+                Operation::List { after: None },
+            );
+            let mesh = rooms(&mut node);
+            assert_eq!((mesh.owned.contains_key(&name), mesh.barrier.is_complete()), (is_owner, is_owner), "{seen}");
+        }
+    }
+
+    #[test]
+    fn backup_without_the_copy_refuses_the_log_behind_it() {
+        let (now, (mut owner, name)) = (Instant::now(), owner());
+        owner.step().assign_backup(now, &name);
+        owner.step().apply_entry(now, &name, &LogEntry::Lost, None);
+        let at = rooms(&mut owner).owned[&name].at;
+        for (at, is_accepted) in [(at, false), (LogPosition { number: 1, ..at }, true)] {
+            let (mut backup, entry) = (node("n1"), codec::to_bytes(&LogEntry::Lost));
+            let item = Item::RoomLog { room: name.as_str(), at, now: 1, entry: &entry, requester: None };
+            backup.step().room_logged(now, &NodeId::new("n0").unwrap(), &item);
+            assert_eq!(rooms(&mut backup).copies.contains_key(&name), is_accepted, "{at:?}");
+        }
+    }
+
+    #[test]
+    fn request_shows_a_loss_once_by_an_epoch_after_the_copy() {
+        // The epoch of the copy (0: there was none) and the highest one that a member has seen.
+        for (copied, seen, is_lost) in [
+            (5, 0, false),
+            (5, 5, false),
+            (5, 6, true),
+            (5, 8, true),
+            (5, 9, false),
+            (5, 10, false),
+            (8, 8, false),
+            (0, 6, false),
+        ] {
+            let mut owned = taken_over(copied);
+            let lacks = [(); 2].map(|()| owned.lacks(seen, &Operation::List { after: None }));
+            assert_eq!(lacks, [is_lost, false], "{copied} {seen}");
+        }
+    }
+
+    #[test]
+    fn claim_shows_a_loss_by_its_command_in_any_epoch() {
+        for (number, is_lost) in [(1, false), (2, false), (3, true)] {
+            let mut owned = taken_over(5);
+            let lacks = [5, 9].map(|seen| owned.lacks(seen, &claim(number)));
+            assert_eq!(lacks, [is_lost; 2], "{number}");
+        }
+    }
+}

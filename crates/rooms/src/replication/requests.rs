@@ -1,0 +1,239 @@
+//! Requests of this node to the owners of rooms. Each is repeated until it is answered, so that the
+//! crash of an owner, backup or lane loses none. For clients and operators it fails after 2 s.
+//! A repeated operation has no second effect. The shell, `batch` and the parent module call it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::{OpResult, Operation, Unavailable};
+use signaling_protocol::{NodeId, RoomName};
+use signaling_wire::forward::Item;
+use signaling_wire::{Incarnation, RoomRequestId, codec};
+
+use super::first_number;
+use crate::context::{Context, Step};
+use crate::seats::RoomTask;
+
+/// Interval of repeated requests.
+const REPEAT_INTERVAL: Duration = Duration::from_millis(300);
+/// Time after which a request of a client or operator fails.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum joins that are kept because a further result may come.
+const MAX_UNCERTAIN: usize = 10_000;
+/// Pending requests above which operations in the background stay in their queue.
+const MAX_BACKGROUND: usize = 10_000;
+
+/// The node and number of a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Requester {
+    pub(super) node: NodeId,
+    pub(super) id: RoomRequestId,
+}
+
+struct Request {
+    task: RoomTask,
+    since: Instant,
+    sent: Instant,
+}
+
+/// Requests without an answer.
+#[derive(Default)]
+pub(super) struct Requests {
+    last: RoomRequestId,
+    pending: BTreeMap<RoomRequestId, Request>,
+    /// Pending joins and leaves of clients.
+    moves: usize,
+    /// Rooms with pending requests: their number, and the highest epoch announced meanwhile.
+    rooms: BTreeMap<RoomName, (usize, u64)>,
+    /// Joins of which a further result may come: they timed out, or were repeated.
+    uncertain: BTreeMap<RoomRequestId, RoomTask>,
+}
+
+impl Requests {
+    pub(super) fn new(incarnation: Incarnation) -> Self {
+        Self { last: RoomRequestId(first_number(incarnation)), ..Self::default() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Returns `true` while a client's join or leave is pending.
+    pub(super) fn has_moves(&self) -> bool {
+        self.moves > 0
+    }
+
+    /// Remembers a join whose result may still come. The oldest ones are forgotten.
+    fn remember(&mut self, id: RoomRequestId, task: &RoomTask) {
+        if let Operation::Join { .. } = task.request().op {
+            self.uncertain.insert(id, task.clone());
+            if self.uncertain.len() > MAX_UNCERTAIN {
+                self.uncertain.pop_first();
+            }
+        }
+    }
+
+    /// Records the epoch of an announced change. Pending requests have no result of an earlier one.
+    pub(super) fn record_epoch(&mut self, room: &RoomName, epoch: u64) {
+        if let Some((_, seen)) = self.rooms.get_mut(room) {
+            *seen = epoch.max(*seen);
+        }
+    }
+
+    /// Returns the highest epoch announced for a room with pending requests. 0: none.
+    fn epoch(&self, room: &RoomName) -> u64 {
+        self.rooms.get(room).map_or(0, |(_, epoch)| *epoch)
+    }
+
+    fn remove(&mut self, id: RoomRequestId) -> Option<Request> {
+        let request = self.pending.remove(&id)?;
+        self.moves -= usize::from(request.task.is_move());
+        let room = &request.task.request().room;
+        if let Some((pending, _)) = self.rooms.get_mut(room) {
+            *pending -= 1;
+            if *pending == 0 {
+                self.rooms.remove(room);
+            }
+        }
+        Some(request)
+    }
+
+    fn add(&mut self, now: Instant, task: RoomTask) -> RoomRequestId {
+        self.last = self.last.plus(1);
+        self.moves += usize::from(task.is_move());
+        self.rooms.entry(task.request().room.clone()).or_default().0 += 1;
+        self.pending.insert(self.last, Request { task, since: now, sent: now });
+        self.last
+    }
+}
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Sends the queued operations to the owners of their rooms. Background ones stay queued while
+    /// 10,000 requests have no answer.
+    pub fn send_room_tasks(&mut self, now: Instant) {
+        while let Some(task) = self.rooms.next_task(self.mesh_rooms.requests.len() < MAX_BACKGROUND) {
+            let id = self.mesh_rooms.requests.add(now, task);
+            self.send_request(now, id);
+        }
+    }
+
+    /// Sends a request again, without seats that have ended meanwhile.
+    fn send_again(&mut self, now: Instant, id: RoomRequestId) {
+        let mesh = &mut self.mesh_rooms;
+        let Some(Request { task, .. }) = mesh.requests.pending.get(&id) else { return };
+        let room = &task.request().room;
+        let Some(task) = task.without_seats(|session| !self.rooms.has_seat(session, room)) else {
+            return self.send_request(now, id);
+        };
+        // Answers to the former request name other seats.
+        let next = mesh.requests.add(now, task);
+        mesh.requests.remove(id);
+        self.send_request(now, next);
+    }
+
+    fn send_request(&mut self, now: Instant, id: RoomRequestId) {
+        let mesh = &mut self.mesh_rooms;
+        let Some(Request { task, sent, .. }) = mesh.requests.pending.get_mut(&id) else { return };
+        *sent = now;
+        let request = task.request().clone();
+        let Some(owner) = mesh.owner_of(&request.room).and_then(|owner| NodeId::new(owner).ok()) else { return };
+        let epoch = self.rooms.epoch(&request.room).max(mesh.requests.epoch(&request.room));
+        if owner == mesh.id {
+            let requester = Requester { node: owner, id };
+            return self.room_requested(now, requester, (request.room, epoch), request.op);
+        }
+        let op = codec::to_bytes(&request.op);
+        let item = Item::RoomRequest { id, room: request.room.as_str(), epoch, op: &op };
+        // A lane without progress would deliver the request too late, and each repetition of it.
+        if !self.cx.is_stalled(now, owner.as_str()) {
+            self.send_item(&owner, &item, true);
+        }
+    }
+
+    /// Sends the pending requests again to those owners for which `wanted` returns `true`.
+    pub(super) fn resend_requests(&mut self, now: Instant, wanted: impl Fn(&NodeId) -> bool) {
+        let mesh = &self.mesh_rooms;
+        let owner = |room: &RoomName| mesh.owner_of(room).and_then(|owner| NodeId::new(owner).ok());
+        let is_wanted = |request: &Request| owner(&request.task.request().room).is_some_and(|owner| wanted(&owner));
+        let pending = mesh.requests.pending.iter();
+        let ids: Vec<_> = pending.filter(|(_, request)| is_wanted(request)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.send_again(now, id);
+        }
+    }
+
+    /// Ends requests of clients and operators after 2 s, and repeats the others every 300 ms.
+    pub(super) fn repeat_requests(&mut self, now: Instant) {
+        let mesh = &mut self.mesh_rooms;
+        let is_over =
+            |request: &Request| request.task.is_awaited() && now.saturating_duration_since(request.since) >= TIMEOUT;
+        let overdue = mesh.requests.pending.iter().filter(|(_, request)| is_over(request)).map(|(id, _)| *id);
+        let overdue: Vec<_> = overdue.collect();
+        let overdue: Vec<_> = overdue.into_iter().filter_map(|id| Some((id, mesh.requests.remove(id)?))).collect();
+        mesh.counts.timeouts += overdue.len() as u64;
+        let is_due = |request: &Request| now.saturating_duration_since(request.sent) >= REPEAT_INTERVAL;
+        let pending = mesh.requests.pending.iter();
+        let due: Vec<_> = pending.filter(|(_, request)| is_due(request)).map(|(id, _)| *id).collect();
+        for (id, request) in &overdue {
+            mesh.requests.remember(*id, &request.task);
+        }
+        for (_, request) in overdue {
+            self.room_answered(now, request.task, Err(Unavailable("its owner does not answer".into())));
+        }
+        for id in due {
+            self.send_again(now, id);
+        }
+    }
+
+    /// Handles the request of a peer.
+    pub(crate) fn room_requested_by(
+        &mut self,
+        now: Instant,
+        sender: &NodeId,
+        id: RoomRequestId,
+        (room, seen): (&str, u64),
+        op: &[u8],
+    ) {
+        match (RoomName::new(room), codec::from_bytes(op)) {
+            (Ok(room), Ok(op)) => self.room_requested(now, Requester { node: sender.clone(), id }, (room, seen), op),
+            _ => self.rooms.dropped += 1,
+        }
+    }
+
+    /// Handles the result of a request of this node.
+    pub(crate) fn room_result(&mut self, now: Instant, id: RoomRequestId, result: &[u8]) {
+        match codec::from_bytes(result) {
+            Ok(result) => self.request_answered(now, id, result),
+            Err(_) => self.rooms.dropped += 1,
+        }
+    }
+
+    /// Handles the result of a request. A repeated one has no effect.
+    pub(super) fn request_answered(&mut self, now: Instant, id: RoomRequestId, result: OpResult) {
+        let mesh = &mut self.mesh_rooms;
+        let pending = mesh.requests.pending.get(&id).map(|request| &request.task.request().room);
+        let is_outdated = |room| self.rooms.is_outdated(room, result.epoch) || result.epoch < mesh.requests.epoch(room);
+        if pending.is_some_and(is_outdated) {
+            // The present owner gets the request again.
+            return;
+        }
+        if let Some(Request { task, since, sent }) = mesh.requests.remove(id) {
+            if sent != since {
+                mesh.requests.remember(id, &task);
+            }
+            self.room_answered(now, task, Ok(result));
+        } else if let Some(task) = mesh.requests.uncertain.get(&id).cloned() {
+            self.joined_late(now, &task, &result);
+        }
+    }
+
+    /// Sends a result to the node that requested the operation.
+    pub(super) fn send_result(&mut self, requester: &Requester, result: &OpResult) {
+        let result = codec::to_bytes(result);
+        self.send_item(&requester.node, &Item::RoomResult { id: requester.id, result: &result }, true);
+    }
+}

@@ -1,0 +1,120 @@
+//! Seats in the rooms that this node owns: claims after a loss or a takeover, and expiry. The
+//! parent module calls it in sweeps and for new views, `batch` for claims, and `owner`.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use crate::Operation;
+use signaling_protocol::{NodeId, RoomName};
+use signaling_wire::forward::Item;
+
+use super::MeshRooms;
+use super::owner::{LogEntry, OwnedRoom};
+use crate::context::{Context, Step};
+
+/// Maximum rooms with due seats, rooms with lost nodes, and requests for claims in one sweep.
+const ROOMS_PER_SWEEP: usize = 500;
+/// Maximum reports of seats in rooms that this node has served all the time, checked in one sweep.
+const REPORTS_PER_SWEEP: usize = 4_000;
+
+impl MeshRooms {
+    /// Queues a request for claims to a node that reports sessions in an owned room, unless the
+    /// room has seats there. It may lack the seats of sessions that have just moved.
+    pub(super) fn queue_claim_request(&mut self, room: RoomName, node: NodeId) {
+        if self.owned.get(&room).is_some_and(|owned| !owned.room.has_seats_at(&node)) {
+            self.claim_requests.insert((room, node));
+        }
+    }
+}
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Checks at most 4,000 reports, and sends at most 500 queued requests. Sweeps do the rest.
+    pub(super) fn ask_for_claims(&mut self) {
+        let mesh = &mut self.mesh_rooms;
+        for _ in 0..REPORTS_PER_SWEEP {
+            let Some((room, node)) = mesh.reported.pop_front() else { break };
+            mesh.queue_claim_request(room, node);
+        }
+        let mut full_lanes = Vec::new();
+        for _ in 0..ROOMS_PER_SWEEP {
+            let next = self.mesh_rooms.claim_requests.pop_first();
+            let Some((room, node)) = next else { break };
+            if !self.ask_for_claim(&room, &node) {
+                full_lanes.push((room, node));
+            }
+        }
+        self.mesh_rooms.claim_requests.extend(full_lanes);
+    }
+
+    /// Asks a node to claim its seats in a room. Returns `false` if its lane has no room now.
+    fn ask_for_claim(&mut self, room: &RoomName, node: &NodeId) -> bool {
+        if *node == self.mesh_rooms.id {
+            self.claim_seats(room);
+            return true;
+        }
+        let is_member = self.mesh_rooms.members.contains(node);
+        !is_member || self.send_item(node, &Item::ClaimSeats(room.as_str()), true)
+    }
+
+    /// Claims the seats of this node's sessions in a room: queues their claims for its owner.
+    pub(crate) fn claim_seats(&mut self, room: &RoomName) {
+        self.rooms.schedule_claims(room);
+        self.claim_unconfirmed(room);
+    }
+
+    /// Queues the unclaims of nodes that have left the view. A view and this work at once would
+    /// cause a long pause. Nodes outside the view send no requests that an unclaim must precede.
+    pub(super) fn queue_unclaims_of_left(&mut self) {
+        for node in std::mem::take(&mut self.mesh_rooms.left) {
+            self.queue_unclaims(&node);
+        }
+    }
+
+    /// Queues a [`LogEntry::Unclaim`] of a lost or restarted node, in rooms with seats there.
+    pub(super) fn queue_unclaims(&mut self, node: &NodeId) {
+        let mesh = &mut self.mesh_rooms;
+        let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
+        for (room, _) in mesh.owned.iter().filter(|(_, owned)| has(owned)) {
+            mesh.expiring.entry(room.clone()).or_default().insert(node.clone());
+        }
+    }
+
+    /// Applies queued unclaims in at most 500 rooms. `Rules::stale` later the seats expire, unless
+    /// their sessions claim them at any node.
+    pub(super) fn apply_unclaims(&mut self, now: Instant) {
+        for _ in 0..ROOMS_PER_SWEEP {
+            let next = self.mesh_rooms.expiring.pop_first();
+            let Some((room, nodes)) = next else { break };
+            self.unclaim_seats(now, &room, nodes);
+        }
+    }
+
+    /// Unclaims the seats at lost nodes in one room.
+    pub(super) fn unclaim_seats(&mut self, now: Instant, room: &RoomName, lost: BTreeSet<NodeId>) {
+        for node in lost {
+            self.apply_entry(now, room, &LogEntry::Unclaim(node), None);
+        }
+    }
+
+    /// Handles passed deadlines of at most 500 rooms: unclaimed seats expire, and clients waiting
+    /// for the end of `Rules::settle_ms` are admitted. Forgets rooms that are finished.
+    pub(super) fn handle_deadlines(&mut self, now: Instant) {
+        let mesh = &self.mesh_rooms;
+        let clock = mesh.clock(now);
+        let due: Vec<_> =
+            mesh.deadlines.iter().take_while(|(at, _)| *at <= clock).take(ROOMS_PER_SWEEP).cloned().collect();
+        for (at, name) in due {
+            let mesh = &mut self.mesh_rooms;
+            let Some(owned) = mesh.owned.get(&name).filter(|owned| owned.deadline == Some(at)) else {
+                debug_assert!(false, "{name} is not due at {at}");
+                mesh.deadlines.remove(&(at, name));
+                continue;
+            };
+            if !owned.room.is_finished(clock) {
+                self.apply_entry(now, &name, &LogEntry::Operation(Operation::Claim { seats: Vec::new() }), None);
+                continue;
+            }
+            self.end_room(&name);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Memory for rooms at this node: its limit, the joins that it refuses, and the end of the oldest
+//! rooms without clients. `owner` and sweeps call it, and `batch` passes reports of peers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::{OpResult, Operation};
+use signaling_protocol::{NodeId, RoomName};
+use signaling_wire::forward::Item;
+
+use super::MeshRooms;
+use super::requests::Requester;
+use super::room_table::ENTRY_BYTES;
+use crate::context::{Context, Step};
+use crate::seats::ByteTotal;
+
+/// Maximum bytes of one room. A copy of it takes less in a lane.
+const MAX_ROOM_BYTES: usize = 8 * 1024 * 1024;
+/// Maximum owned rooms without clients, and as many with a capacity that an operator set.
+const MAX_VACANT: usize = 10_000;
+/// Maximum rooms that one request or sweep ends to make space.
+const ENDED_AT_ONCE: usize = 100;
+/// Interval of reports to all peers while no bytes are left.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// Validity of a peer's report.
+const REPORT_VALIDITY: Duration = Duration::from_secs(3);
+
+/// Limit of the bytes of rooms, and what it needs to know.
+#[derive(Debug)]
+pub(super) struct Space {
+    /// Maximum bytes of owned rooms, copies and seats of clients. Copies are taken above it too.
+    limit: usize,
+    /// Bytes of rooms and seats of clients at this node.
+    local: ByteTotal,
+    /// Owned rooms without clients: without a capacity of their own, and with one. Each with the
+    /// time since when, in ms since 1970.
+    vacant: [BTreeSet<(u64, RoomName)>; 2],
+    /// Peers without bytes for rooms, with the time of their last report.
+    full_peers: BTreeMap<NodeId, Instant>,
+    reported_at: Option<Instant>,
+}
+
+impl Space {
+    pub(super) fn new(limit: usize, local: ByteTotal) -> Self {
+        Self { limit, local, vacant: Default::default(), full_peers: BTreeMap::new(), reported_at: None }
+    }
+
+    /// Returns the number of owned rooms without clients.
+    pub(super) fn vacant_rooms(&self) -> usize {
+        self.vacant.iter().map(BTreeSet::len).sum()
+    }
+}
+
+impl MeshRooms {
+    /// Returns the estimated bytes of owned rooms, copies and seats of clients.
+    pub(super) fn bytes(&self) -> usize {
+        let partial = self.partial.values().map(Vec::len).sum::<usize>();
+        self.owned.bytes() + self.copies.bytes() + partial + self.space.local.get()
+    }
+
+    /// Returns `true` if no bytes are left for new seats and larger data.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes() >= self.space.limit
+    }
+
+    /// Records since when an owned room has no clients.
+    pub(super) fn update_vacancy(&mut self, clock: u64, name: &RoomName) {
+        let Some(owned) = self.owned.get_mut(name) else { return };
+        let vacancy = owned.room.vacancy().map(usize::from);
+        if owned.vacant.map(|(kind, _)| kind) == vacancy {
+            return;
+        }
+        let former = std::mem::replace(&mut owned.vacant, vacancy.map(|kind| (kind, clock)));
+        self.forget_vacancy(name, former);
+        if let Some(kind) = vacancy {
+            self.space.vacant[kind].insert((clock, name.clone()));
+        }
+    }
+
+    pub(super) fn forget_vacancy(&mut self, name: &RoomName, vacant: Option<(usize, u64)>) {
+        if let Some((kind, since)) = vacant {
+            self.space.vacant[kind].remove(&(since, name.clone()));
+        }
+    }
+
+    /// Returns `true` if a join must not add bytes here or at the backup.
+    fn refuses(&self, now: Instant, room: &RoomName, backup: Option<&NodeId>, op: &Operation) -> bool {
+        let known = self.owned.get(room).map(|owned| &owned.room);
+        let growth = known.map_or_else(|| ENTRY_BYTES + crate::Room::default().growth(op), |it| it.growth(op));
+        let is_recent = |at: &Instant| now.saturating_duration_since(*at) < REPORT_VALIDITY;
+        let backup_is_full = || backup.and_then(|backup| self.space.full_peers.get(backup)).is_some_and(is_recent);
+        matches!(op, Operation::Join { .. })
+            && growth > 0
+            && (self.bytes() + growth > self.space.limit
+                || known.map_or(0, crate::Room::bytes) + growth > MAX_ROOM_BYTES
+                || backup_is_full())
+    }
+
+    /// Returns the oldest room to end: of too many without clients, or above 75% of the bytes.
+    fn next_to_end(&self) -> Option<RoomName> {
+        let [plain, with_capacity] = &self.space.vacant;
+        let is_short = plain.len() > MAX_VACANT || self.bytes() > self.space.limit / 4 * 3;
+        let oldest = plain.first().filter(|_| is_short);
+        oldest
+            .or_else(|| with_capacity.first().filter(|_| with_capacity.len() > MAX_VACANT))
+            .map(|(_, name)| name.clone())
+    }
+}
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Refuses a join for lack of bytes. Returns `false` if it may be carried out. A refusal
+    /// changes nothing, so it needs no backup.
+    pub(super) fn refuse_for_space(
+        &mut self,
+        now: Instant,
+        requester: &Requester,
+        (room, seen): (&RoomName, u64),
+        op: &Operation,
+    ) -> bool {
+        let mesh = &self.mesh_rooms;
+        let owned = mesh.owned.get(room);
+        let backup = owned.map_or_else(|| self.backup_for(room), |owned| owned.backup.clone());
+        if !mesh.refuses(now, room, backup.as_ref(), op) {
+            return false;
+        }
+        // The requesting node ignores results of earlier epochs.
+        let result = OpResult { epoch: mesh.epoch_of(room).max(seen), is_refused: true, ..OpResult::default() };
+        match requester.node == self.mesh_rooms.id {
+            true => self.request_answered(now, requester.id, result),
+            false => self.send_result(requester, &result),
+        }
+        true
+    }
+
+    /// Ends the oldest rooms without clients while there are too many, or bytes are scarce.
+    pub(super) fn make_space(&mut self) {
+        for _ in 0..ENDED_AT_ONCE {
+            let Some(room) = self.mesh_rooms.next_to_end() else { return };
+            self.end_room(&room);
+        }
+    }
+
+    /// Reports to all peers, once per second, that this node has no bytes left for rooms.
+    pub(super) fn report_full_rooms(&mut self, now: Instant) {
+        let mesh = &mut self.mesh_rooms;
+        let is_due = |at: Instant| now.saturating_duration_since(at) >= REPORT_INTERVAL;
+        if mesh.is_full() && mesh.space.reported_at.is_none_or(is_due) {
+            mesh.space.reported_at = Some(now);
+            self.send_item_to_all(&Item::RoomsFull);
+        }
+    }
+
+    /// Handles the report of a peer that has no bytes left for rooms.
+    pub(crate) fn peer_rooms_full(&mut self, now: Instant, sender: &NodeId) {
+        let MeshRooms { members, space, .. } = &mut self.mesh_rooms;
+        if members.contains(sender) {
+            space.full_peers.retain(|peer, _| members.contains(peer));
+            space.full_peers.insert(sender.clone(), now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use signaling_protocol::ClientId;
+    use signaling_wire::{RoomRequestId, SessionId};
+
+    use super::*;
+    use crate::fixtures::Node;
+    use crate::{Requester as By, RoomSettings};
+
+    /// Returns the only node of a mesh, with this limit.
+    fn node(max_bytes: usize) -> Node {
+        Node::with("n0", &["n0"], RoomSettings { max_bytes, ..RoomSettings::default() })
+    }
+
+    fn rooms(node: &Node) -> &MeshRooms {
+        &node.rooms.mesh
+    }
+
+    fn name(number: usize) -> RoomName {
+        RoomName::new(&format!("r{number}")).unwrap()
+    }
+
+    fn by(number: u64) -> By {
+        let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n0").unwrap());
+        By { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number, node }
+    }
+
+    fn join(number: u64, data: usize) -> Operation {
+        Operation::Join { requester: by(number), data: Some("x".repeat(data).into()), capacity: None }
+    }
+
+    fn ask(node: &mut Node, room: usize, op: Operation) {
+        let requester = Requester { node: NodeId::new("n0").unwrap(), id: RoomRequestId(1) };
+        node.step().room_requested(Instant::now(), requester, (name(room), 0), op);
+    }
+
+    #[test]
+    fn join_is_refused_without_bytes_until_a_room_ends() {
+        let mut node = node(1_000_000);
+        (0..1_000).for_each(|room| ask(&mut node, room, join(1, 0)));
+        let (owned, bytes) = (rooms(&node).owned.len(), rooms(&node).bytes());
+        assert!((600..1_000).contains(&owned) && (990_000..=1_000_000).contains(&bytes), "{owned} {bytes}");
+        ask(&mut node, 0, join(2, 10_000));
+        assert_eq!(rooms(&node).bytes(), bytes, "larger data is refused");
+        ask(&mut node, 0, join(1, 10_000));
+        ask(&mut node, 0, Operation::Leave { requester: by(3) });
+        assert!(rooms(&node).bytes() < bytes, "a room without clients ends above 75%");
+        ask(&mut node, 999, join(1, 0));
+        assert!(rooms(&node).owned.contains_key(&name(999)));
+        for room in 1..1_000 {
+            ask(&mut node, room, Operation::Leave { requester: by(4) });
+        }
+        assert!(rooms(&node).bytes() <= 750_000);
+    }
+
+    #[test]
+    fn room_takes_no_seat_beyond_its_limit() {
+        let mut node = node(usize::MAX);
+        for number in 1..12 {
+            let requester = By { client: ClientId::new(&format!("c{number}")).unwrap(), ..by(1) };
+            let data = Some("x".repeat(1_000_000).into());
+            ask(&mut node, 0, Operation::Join { requester, data, capacity: None });
+        }
+        assert_eq!(rooms(&node).owned[&name(0)].room.counts().0, 8);
+    }
+
+    #[test]
+    fn oldest_of_10000_rooms_without_clients_ends() {
+        let mut node = node(usize::MAX);
+        for room in 0..MAX_VACANT + 5 {
+            ask(&mut node, room, join(1, 0));
+            ask(&mut node, room, Operation::Leave { requester: by(2) });
+        }
+        assert_eq!((rooms(&node).owned.len(), rooms(&node).space.vacant_rooms()), (MAX_VACANT, MAX_VACANT));
+        let capacity = Some(3);
+        (20_000..20_002).for_each(|room| ask(&mut node, room, Operation::SetCapacity { capacity }));
+        assert_eq!(rooms(&node).space.vacant.each_ref().map(BTreeSet::len), [MAX_VACANT, 2]);
+    }
+
+    #[test]
+    fn bytes_are_those_of_all_rooms() {
+        let mut node = node(usize::MAX);
+        for step in 0..200_u64 {
+            let room = usize::try_from(step % 7).unwrap();
+            match step % 5 {
+                0 => ask(&mut node, room, Operation::Leave { requester: by(step) }),
+                1 => node.step().end_room(&name(room)),
+                _ => ask(&mut node, room, join(step, room * 10)),
+            }
+            let all = rooms(&node).owned.values().map(|owned| ENTRY_BYTES + owned.room.bytes()).sum::<usize>();
+            assert_eq!(rooms(&node).bytes(), all, "{step}");
+        }
+    }
+
+    #[test]
+    fn join_is_refused_while_the_backup_reports_no_bytes() {
+        let (now, mut node) = (Instant::now(), node(usize::MAX));
+        node.set_view(now, &["n0", "n1"]);
+        let backup = NodeId::new("n1").unwrap();
+        node.step().peer_rooms_full(now, &backup);
+        let refuses = |node: &Node, after| rooms(node).refuses(now + after, &name(0), Some(&backup), &join(1, 0));
+        assert!(refuses(&node, REPORT_INTERVAL) && !refuses(&node, REPORT_VALIDITY));
+        assert!(!rooms(&node).refuses(now, &name(0), None, &join(1, 0)));
+    }
+}

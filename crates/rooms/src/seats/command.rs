@@ -1,0 +1,480 @@
+//! Commands of clients: in order and one at a time within each session. `request`, `scope` and
+//! `handoff` queue them, and `task` passes the results.
+
+use std::time::{Duration, Instant};
+
+use crate::{OpResult, Operation, RoomEvents, RoomOptions, Seat, SeatStatus};
+use signaling_protocol::ids::is_reserved;
+use signaling_protocol::rooms::LeftReason;
+use signaling_protocol::server::ServerMessage;
+use signaling_protocol::{ErrorCode, RoomName, limits};
+use signaling_wire::trunk::DeliveryOutcome;
+use signaling_wire::{MessageNumber, Seq, SessionId};
+
+use super::budget::BudgetKind;
+use super::limits::{OverBudget, rate_limited};
+use super::rights::admits;
+use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
+use super::task::{Purpose, RoomTask, Urgency};
+use super::{LocalRooms, MAX_DATA_BYTES, messages};
+use crate::SocketKey;
+use crate::context::{Context, Step};
+use crate::outputs::Output;
+
+/// Retry delay for a client when the owner does not answer, in milliseconds.
+const RETRY_AFTER_MS: u64 = 1_000;
+/// Retry delay when the waiting queue or the memory for rooms is full, in milliseconds. Both change
+/// slowly.
+const FULL_RETRY_AFTER_MS: u64 = 10_000;
+
+/// Maximum time for which an answer is held while it may lack members.
+const HOLD_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval of repeated requests while an answer is held.
+const HOLD_INTERVAL: Duration = Duration::from_millis(200);
+/// Upper limit of the duration of one request.
+const MAX_CALL_TIME: Duration = Duration::from_secs(10);
+
+/// A session's first command while its answer is held back or the command delayed. Later commands
+/// of the session wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeldCommand {
+    command: (SocketKey, Seq),
+    /// `true` after a request for it, which may have been carried out.
+    was_sent: bool,
+    until: Instant,
+    retry_at: Instant,
+}
+
+/// Reason why a command is not carried out.
+#[derive(Clone, Copy)]
+pub struct Refusal {
+    pub(super) code: ErrorCode,
+    /// Human-readable reason.
+    pub(super) message: &'static str,
+    /// Wait before a retry, in milliseconds. `None`: a later retry has no better chance.
+    pub(super) retry_after_ms: Option<u64>,
+}
+
+/// Creates a refusal without a retry delay.
+pub(super) const fn refusal(code: ErrorCode, message: &'static str) -> Refusal {
+    Refusal { code, message, retry_after_ms: None }
+}
+
+/// The owner did not answer, or its answer may lack members for too long.
+pub(super) const ROOM_UNAVAILABLE: Refusal = Refusal {
+    retry_after_ms: Some(RETRY_AFTER_MS),
+    ..refusal(ErrorCode::RoomUnavailable, "rooms cannot be read or changed now")
+};
+const NOT_ADMITTED: Refusal = refusal(ErrorCode::Forbidden, "your token does not let you into this room");
+const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the room may do that");
+const TOO_MANY_ROOMS: Refusal =
+    refusal(ErrorCode::Overloaded, "you are in as many rooms as a client may be in: leave one");
+const QUEUE_FULL: Refusal = Refusal {
+    retry_after_ms: Some(FULL_RETRY_AFTER_MS),
+    ..refusal(ErrorCode::Overloaded, "the room and its waiting queue are full")
+};
+const ROOMS_FULL: Refusal = Refusal {
+    retry_after_ms: Some(FULL_RETRY_AFTER_MS),
+    ..refusal(ErrorCode::Overloaded, "the servers of this room have no memory left for it: retry later")
+};
+const TOO_MUCH_DATA: Refusal =
+    refusal(ErrorCode::TooLarge, "the `data` that you show in all your rooms together may have 65536 bytes");
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Queues a client's command. No effect if its session has ended.
+    pub fn command(&mut self, now: Instant, command: Command<M>) {
+        let Some(session) = self.cx.socket(command.key) else { return };
+        self.rooms.sockets.entry(command.key).or_default().commands += 1;
+        let (id, client) = (session.id, session.client_id.clone());
+        let attachment = (session.accepted_at_us, self.rooms.attachment(session.attachment));
+        // A later socket may have resumed the session.
+        let present = self.cx.holder(client.as_str()).filter(|(_, holder)| holder.id == id);
+        let present = present.map(|(_, holder)| (holder.accepted_at_us, self.rooms.attachment(holder.attachment)));
+        let attachment = present.unwrap_or_default().max(attachment);
+        let new = || RoomSession::new(client, attachment);
+        let room_session = self.rooms.session(id, new);
+        room_session.commands.push_back(command);
+        if room_session.commands.len() == 1 {
+            self.next_command(now, id);
+        }
+    }
+
+    /// Queues the request of the first command, or delays it. One that needs none is answered
+    /// at once.
+    pub(super) fn next_command(&mut self, now: Instant, session: SessionId) {
+        while let Some(room_session) = self.rooms.sessions.get_mut(&session)
+            && let Some(command) = room_session.commands.front()
+        {
+            room_session.found.clear();
+            let refused = match (&command.kind, command.room.clone()) {
+                (CommandKind::Signal { .. }, _) => self.ask_for_recipient(session),
+                (_, Some(room)) => self.ask_for_command(now, session, &room),
+                (_, None) => {
+                    // It waited behind earlier commands, and counts for its own socket alone.
+                    let key = command.key;
+                    if !self.is_resumed_elsewhere(key) {
+                        self.leave_all(session);
+                    }
+                    self.answer_first(session, &[], None);
+                    continue;
+                }
+            };
+            match refused {
+                Ok(()) => return,
+                Err(refusal) => self.answer_first(session, &[], Some(&refusal)),
+            }
+        }
+        self.remove_if_idle(session);
+    }
+
+    /// Queues the request of a session's first command, which is about this room. Delays the
+    /// command if its client must wait for its budget.
+    fn ask_for_command(&mut self, now: Instant, session: SessionId, room: &RoomName) -> Result<(), Refusal> {
+        let Some(room_session) = self.rooms.sessions.get(&session) else { return Err(NOT_IN_ROOM) };
+        let Some(command) = room_session.commands.front() else { return Err(NOT_IN_ROOM) };
+        let requester = room_session.requester(session, command.number, &self.mesh_rooms.id);
+        let seat = room_session.seats.get(room);
+        let is_member = seat.is_some_and(LocalSeat::is_member);
+        let op = match &command.kind {
+            CommandKind::Join { data, .. } => {
+                let data_bytes = data.as_deref().map_or(0, str::len) + room_session.data_bytes_elsewhere(room);
+                let granted = self.check_grant(command.key, room)?;
+                let capacity = granted.filter(|_| seat.is_none() && !is_reserved(room.as_str()));
+                if seat.is_none() && room_session.seats.len() >= self.rooms.settings.max_seats_per_client {
+                    self.rooms.counts.too_many_rooms += 1;
+                    return Err(TOO_MANY_ROOMS);
+                }
+                if data_bytes > MAX_DATA_BYTES {
+                    return Err(TOO_MUCH_DATA);
+                }
+                let former = seat.and_then(|seat| seat.seat.data.as_deref()).map_or(0, str::len);
+                let grows = seat.is_none() || data.as_deref().map_or(0, str::len) > former;
+                if grows && self.mesh_rooms.is_full() {
+                    self.rooms.counts.joins_over_bytes += 1;
+                    return Err(ROOMS_FULL);
+                }
+                Operation::Join { requester, data: data.clone(), capacity }
+            }
+            CommandKind::Leave => Operation::Leave { requester },
+            _ if !is_member && !RoomOptions::of(room).open => return Err(NOT_IN_ROOM),
+            _ if !is_member && let Err(refusal) = self.check_grant(command.key, room) => return Err(refusal),
+            CommandKind::Members { after } => Operation::List { after: after.clone() },
+            CommandKind::Broadcast { .. } => Operation::List { after: None },
+            CommandKind::Signal { .. } | CommandKind::LeaveAll => return Err(NOT_IN_ROOM),
+        };
+        let task = RoomTask::new(command.purpose(session), room.clone(), op);
+        let is_limited = match command.kind {
+            // A join that was carried out before must not fail now.
+            CommandKind::Join { may_be_done, .. } => {
+                let is_done = may_be_done && seat.is_some_and(|seat| seat.number() >= command.number.0);
+                !is_done && !self.rooms.was_sent(session, command)
+            }
+            CommandKind::Members { .. } => true,
+            _ => false,
+        };
+        if is_limited && let Some(over) = self.check_rates(now, command, seat.is_some()) {
+            let command = command.clone();
+            return match over {
+                OverBudget::Refuse(kind, wait) => {
+                    self.count_refused_join(&command.kind, kind);
+                    Err(rate_limited(kind, wait))
+                }
+                OverBudget::Delay(wait) => {
+                    self.delay_command(now, session, &command, wait);
+                    Ok(())
+                }
+            };
+        }
+        self.rooms.enqueue(Urgency::Urgent, task);
+        Ok(())
+    }
+
+    fn count_refused_join(&mut self, command: &CommandKind<M>, limit: BudgetKind) {
+        let counts = &mut self.rooms.counts;
+        match (command, limit) {
+            (CommandKind::Join { .. }, BudgetKind::FanOut) => counts.joins_over_fan_out += 1,
+            (CommandKind::Join { .. }, _) => counts.joins_over_new_rooms += 1,
+            _ => {}
+        }
+    }
+
+    /// Returns the capacity that a client's token sets for a room. Fails if the token does not let
+    /// the client into the room.
+    fn check_grant(&self, key: SocketKey, room: &RoomName) -> Result<Option<u32>, Refusal> {
+        let grant = self.cx.socket(key).and_then(|session| session.grant);
+        grant.map_or(Some(None), |grant| admits(grant, room)).ok_or(NOT_ADMITTED)
+    }
+
+    /// Gives up all seats of a session.
+    fn leave_all(&mut self, session: SessionId) {
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        // A lost answer may leave the owner with later command numbers than this node.
+        let requester = room_session.requester(session, MessageNumber(limits::MAX_REQUEST_ID), &self.mesh_rooms.id);
+        for (room, _) in room_session.seats.take() {
+            self.rooms.remove_seat(&room, session);
+            let task = RoomTask::new(Purpose::Upkeep, room, Operation::Leave { requester: requester.clone() });
+            self.rooms.enqueue(Urgency::Urgent, task);
+        }
+    }
+
+    /// Returns the first command of a session if it is the one of this frame. `None`: the session
+    /// moved and repeats its command at the next node.
+    fn first_command(&self, (session, key, seq): (SessionId, SocketKey, Seq)) -> Option<Command<M>> {
+        let first = self.rooms.sessions.get(&session)?.commands.front()?;
+        ((first.key, first.seq) == (key, seq)).then(|| first.clone())
+    }
+
+    /// Answers the first command of a session without a result: a signal by earlier answers
+    /// about its recipient, others by [`ROOM_UNAVAILABLE`].
+    pub(super) fn command_failed(&mut self, now: Instant, at: (SessionId, SocketKey, Seq)) {
+        match self.first_command(at).map(|command| command.kind) {
+            Some(CommandKind::Signal { to, .. }) => self.recipient_unconfirmed(now, at.0, &to),
+            Some(_) => self.finish(now, at.0, &[], Some(&ROOM_UNAVAILABLE)),
+            None => {}
+        }
+    }
+
+    /// Handles the owner's result for a session's first command. The caller handles its changes.
+    pub(super) fn command_answered(
+        &mut self,
+        now: Instant,
+        at: (SessionId, SocketKey, Seq),
+        room: &RoomName,
+        result: &OpResult,
+    ) {
+        let Some(command) = self.first_command(at) else { return };
+        let (session, key, _) = at;
+        match &command.kind {
+            CommandKind::Signal { to, .. } => self.recipient_answered(now, session, room, to, result),
+            CommandKind::Join { .. } if self.has_lost_seat(session, room, result) => {
+                // The join is repeated once the seat is restored.
+                if self.rooms.is_other_incarnation(room, result.incarnation) {
+                    self.handle_loss(now, room, result.incarnation);
+                }
+                self.rooms.restore(room, &[session], 0);
+                self.hold_command(now, session, &command);
+            }
+            CommandKind::Join { .. } => self.joined(now, session, room, &command, result),
+            CommandKind::Leave | CommandKind::LeaveAll => {
+                let mut had_seat = false;
+                if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
+                    had_seat = room_session.seats.remove(room).is_some();
+                    let requester = room_session.requester(session, command.number, &self.mesh_rooms.id);
+                    if result.statuses.first().is_some_and(|status| status.is_present()) {
+                        // A later command of the session was carried out before.
+                        self.drop_unknown_seat(session, room, requester);
+                    }
+                }
+                self.rooms.remove_seat(room, session);
+                if had_seat {
+                    self.send_state(session);
+                }
+                self.finish(now, session, &[left(room)], None);
+            }
+            CommandKind::Members { after: None } if self.may_miss_members(room, result) => {
+                self.hold_command(now, session, &command);
+            }
+            CommandKind::Members { after } => {
+                let has_seat = self.rooms.has_seat(session, room);
+                if has_seat && after.is_none() && !result.more && self.attached_key(session) == Some(key) {
+                    self.rooms.record_sent(room, session, result.stamp());
+                }
+                let answer = messages::joined(room, result, after.as_ref());
+                self.charge_answer(now, session, &answer);
+                self.finish(now, session, &[answer], None);
+            }
+            CommandKind::Broadcast { .. } => self.members_found(now, session, room, &command, result),
+        }
+    }
+
+    /// Refuses a session's first command, a join, whose room has no bytes left. A seat stays.
+    pub(super) fn refused_for_space(&mut self, now: Instant, at: (SessionId, SocketKey, Seq)) {
+        self.rooms.counts.joins_over_bytes += 1;
+        if self.first_command(at).is_some() {
+            self.finish(now, at.0, &[], Some(&ROOMS_FULL));
+        }
+    }
+
+    /// Returns `true` if the owner answered a repeated join like a new one: it has lost the seat.
+    fn has_lost_seat(&self, session: SessionId, room: &RoomName, result: &OpResult) -> bool {
+        let seat = self.rooms.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
+        seat.is_some_and(|seat| seat.is_member() && !seat.is_over)
+            && result.statuses.first().is_some_and(|status| status.is_waiting())
+            && (result.settling || self.rooms.is_other_incarnation(room, result.incarnation))
+    }
+
+    fn joined(&mut self, now: Instant, session: SessionId, room: &RoomName, command: &Command<M>, result: &OpResult) {
+        let CommandKind::Join { data, .. } = &command.kind else { return };
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let status = result.statuses.first().copied().unwrap_or(SeatStatus::Unknown);
+        let (reply, sent_ahead) = match status {
+            SeatStatus::Member { .. } if RoomOptions::of(room).events == RoomEvents::None => (None, None),
+            SeatStatus::Member { .. } => (Some(messages::joined(room, result, None)), None),
+            SeatStatus::Waiting { ahead, .. } => {
+                (Some(messages::waiting(room, ahead, result.waiting)), Some((ahead, now)))
+            }
+            // The client left since, another session of it has the seat, or the queue is full.
+            SeatStatus::Out | SeatStatus::Unknown => {
+                let had_seat = room_session.seats.remove(room).is_some();
+                self.rooms.remove_seat(room, session);
+                if had_seat {
+                    self.send_state(session);
+                }
+                let max_waiting = match is_reserved(room.as_str()) {
+                    true => RoomOptions::of(room).capacity.map(|_| 0),
+                    false => self.rooms.settings.rules.max_waiting,
+                };
+                let is_full = max_waiting.is_some_and(|max| result.waiting >= u64::from(max));
+                self.rooms.counts.full_queues += u64::from(is_full);
+                return match is_full {
+                    true => self.finish(now, session, &[], Some(&QUEUE_FULL)),
+                    false => self.finish(now, session, &[left(room)], None),
+                };
+            }
+        };
+        let former = room_session.seats.remove(room);
+        let data = data.clone().or_else(|| former.as_ref().and_then(|local| local.seat.data.clone()));
+        let requester = room_session.requester(session, command.number, &self.mesh_rooms.id);
+        let at = result.stamp();
+        let (seat, confirmed_in) = (Seat { requester, status, data }, (result.incarnation, result.epoch));
+        let seat = LocalSeat { seat, sent: at, confirmed_in, sent_ahead, is_over: false };
+        let is_changed = former.as_ref().and_then(|local| local.lasting_state(room)) != seat.lasting_state(room);
+        room_session.seats.insert(room.clone(), seat);
+        if let Some(session) = self.cx.socket(command.key).filter(|session| session.is_reliable) {
+            room_session.accepted_requests.record(command.number, session.accepted_at_us);
+        }
+        self.rooms.add_seat(room, session, status, at);
+        self.rooms.record_epoch(room.as_str(), result.epoch);
+        if !result.members.is_empty()
+            && !result.settling
+            && let Some(local) = self.rooms.local.get_mut(room).filter(|local| local.sequencer.at() == at)
+        {
+            local.set_member_list(&result.members, result.more);
+        }
+        self.rooms.record_sent(room, session, at);
+        if let Some(answer) = reply.as_ref().filter(|_| status.is_member()) {
+            self.charge_answer(now, session, answer);
+        }
+        if is_changed {
+            self.send_state(session);
+        }
+        self.finish(now, session, reply.as_slice(), None);
+        // The token may have changed since the join was sent.
+        self.leave_forbidden_rooms(session);
+    }
+
+    /// Holds an answer that may lack members and repeats the request every 200 ms. After 2 s
+    /// refuses the command by [`ROOM_UNAVAILABLE`].
+    pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: &Command<M>) {
+        let command = (command.key, command.seq);
+        let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
+        let held = held.unwrap_or(HeldCommand { command, was_sent: true, until: now + HOLD_TIMEOUT, retry_at: now });
+        if now >= held.until {
+            return self.finish(now, session, &[], Some(&ROOM_UNAVAILABLE));
+        }
+        self.rooms.held.insert(session, HeldCommand { was_sent: true, retry_at: now + HOLD_INTERVAL, ..held });
+    }
+
+    /// Holds a command for `wait`, and then begins it again.
+    pub(super) fn delay_command(&mut self, now: Instant, session: SessionId, command: &Command<M>, wait: Duration) {
+        let (command, retry_at) = ((command.key, command.seq), now + wait);
+        let held = HeldCommand { command, was_sent: false, until: retry_at + HOLD_TIMEOUT, retry_at };
+        self.rooms.held.insert(session, held);
+    }
+
+    /// Repeats the due requests of held answers.
+    pub(super) fn retry_held(&mut self, now: Instant) {
+        let due = |(session, held): (&SessionId, &HeldCommand)| (now >= held.retry_at).then_some(*session);
+        let due: Vec<_> = self.rooms.held.iter().filter_map(due).collect();
+        for session in due {
+            let first = self.rooms.sessions.get(&session).and_then(RoomSession::first_command);
+            match self.rooms.held.get_mut(&session).filter(|held| first == Some(held.command)) {
+                Some(held) => {
+                    // Allows no further question before this one is answered.
+                    held.retry_at = held.until + MAX_CALL_TIME;
+                    self.next_command(now, session);
+                }
+                None => drop(self.rooms.held.remove(&session)),
+            }
+        }
+    }
+
+    /// Answers a session's first command by `messages` and `ack`, or `error`, and starts the next.
+    pub(super) fn finish(&mut self, now: Instant, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
+        self.answer_first(session, messages, refused);
+        self.next_command(now, session);
+    }
+
+    /// Answers the first command of a session with messages, then its outcome. If its seat has
+    /// changed, the caller has sent the session's state before.
+    fn answer_first(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let Some(Command { key, seq, id, room, kind, .. }) = room_session.take_first_command() else { return };
+        if matches!(kind, CommandKind::Join { .. } | CommandKind::Leave) && refused.is_none() {
+            // The session's present socket may differ from the command's. Both receive the result.
+            if let Some(present) = self.attached_key(session).filter(|present| *present != key) {
+                messages.iter().for_each(|message| self.notify(present, message.as_slice().into()));
+            }
+        }
+        messages.iter().for_each(|message| self.notify(key, message.as_slice().into()));
+        match refused {
+            _ if matches!(kind, CommandKind::LeaveAll) => {}
+            None => {
+                self.rooms.counts.commands += 1;
+                let text = id.map(|id| ServerMessage::Ack { id, delivered: None }.to_json()).unwrap_or_default();
+                self.answer(key, seq, DeliveryOutcome::Done, text);
+            }
+            Some(refusal) => {
+                let to = if let CommandKind::Signal { to, .. } = &kind { Some(to.as_str()) } else { None };
+                let room = room.as_ref().map(RoomName::as_str).filter(|_| to.is_none());
+                let error = self.error(refusal, id, to, room);
+                self.answer(key, seq, DeliveryOutcome::Refused, error);
+            }
+        }
+        self.command_done(key);
+    }
+
+    /// Refuses a command that did not enter the queue.
+    pub fn refuse_in_room(&mut self, key: SocketKey, (seq, id): (Seq, Option<u64>), room: &str, refusal: &Refusal) {
+        let text = self.error(refusal, id, None, Some(room));
+        let outcome = DeliveryOutcome::Refused;
+        self.rooms.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: false });
+    }
+
+    /// Answers a command after the messages that were sent to its client before.
+    fn answer(&mut self, to: SocketKey, seq: Seq, outcome: DeliveryOutcome, text: Vec<u8>) {
+        self.rooms.outputs.push(Output::Answer { to, seq, outcome, text, is_ordered: true });
+    }
+
+    fn error(&mut self, refusal: &Refusal, id: Option<u64>, to: Option<&str>, room: Option<&str>) -> Vec<u8> {
+        let Refusal { code, message, retry_after_ms } = *refusal;
+        if let Some(count) = self.rooms.refused.get_mut(code as usize) {
+            *count += 1;
+        }
+        ServerMessage::Error { code, message, id, to, room, retry_after_ms }.to_json()
+    }
+
+    /// Reports that a command of a socket has its answer, behind that answer.
+    pub(super) fn command_done(&mut self, key: SocketKey) {
+        self.rooms.outputs.push(Output::CommandDone { of: key });
+    }
+}
+
+impl<M> LocalRooms<M> {
+    /// Ends the delay of a session's command, as its socket has ended: a budget refuses it now.
+    /// Otherwise the edge would keep the frames of a client that is gone.
+    pub(crate) fn end_delay(&mut self, now: Instant, session: SessionId) {
+        if let Some(held) = self.held.get_mut(&session).filter(|held| !held.was_sent) {
+            held.retry_at = held.retry_at.min(now);
+        }
+    }
+
+    /// Returns `true` if a request for a session's first command was sent before.
+    fn was_sent(&self, session: SessionId, command: &Command<M>) -> bool {
+        self.held.get(&session).is_some_and(|held| held.was_sent && held.command == (command.key, command.seq))
+    }
+}
+
+fn left(room: &RoomName) -> Vec<u8> {
+    ServerMessage::Left { room: room.as_str(), reason: LeftReason::Left }.to_json()
+}

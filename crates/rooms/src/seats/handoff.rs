@@ -1,0 +1,257 @@
+//! Seats of sessions that move between nodes or resume, for `attach`, `linger`, `location` and
+//! `batch`.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use signaling_protocol::{ClientId, NodeId, limits};
+use signaling_wire::forward::{Attachment, Item};
+use signaling_wire::seats::{SeatState, SessionState};
+use signaling_wire::{MessageNumber, Seq, SessionId};
+
+use super::LocalRooms;
+use super::room_session::{
+    Command, CommandKind, LocalSeat, NO_STATE, RoomSession, attachment_at_next_node, is_behind, is_earlier_attachment,
+};
+use crate::context::{Context, Socket, Step};
+use crate::outputs::{Output, encoded};
+use crate::{Requester, Rooms, SocketKey};
+
+impl<M> LocalRooms<M> {
+    /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:
+    /// the client may miss later messages if this node fails.
+    pub(crate) fn state_of(
+        &self,
+        session: SessionId,
+        resumed: bool,
+        delivered: Vec<(u64, u64)>,
+        is_final: bool,
+    ) -> Vec<u8> {
+        let room_session = self.sessions.get(&session);
+        let mut seats = room_session.map(RoomSession::seat_states).unwrap_or_default();
+        if !is_final {
+            seats.iter_mut().for_each(|seat| (seat.incarnation, seat.version) = (0, 0));
+        }
+        SessionState { resumed, seats, delivered }.to_bytes()
+    }
+}
+
+impl<M> Rooms<M> {
+    /// Returns the seats of a lingering session, for the owner of its client. `None`: it has none.
+    pub fn lingering_seats<'a>(&'a self, client: &'a ClientId, session: SessionId) -> Option<Item<'a>> {
+        let room_session = self.local.sessions.get(&session).filter(|known| !known.seats.is_empty())?;
+        // The seats may be of an earlier socket than the lingering session.
+        let RoomSession { accepted_at_us, attachment, .. } = *room_session;
+        let seats = room_session.seat_states();
+        Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats })
+    }
+}
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Stores the seats of a session that attaches. The edge's state is newer than this node's. A
+    /// resumed session receives the whole state of its rooms.
+    pub fn attach_seats(&mut self, now: Instant, key: SocketKey, state: &[u8]) {
+        let Some(attached) = self.cx.socket(key) else { return };
+        let client = attached.client_id.clone();
+        let Socket { id: session, accepted_at_us, attachment, newcomer, .. } = attached;
+        let attachment = self.rooms.attachment(attachment);
+        if self.rooms.sessions.get(&session).is_some_and(|known| known.accepted_at_us > accepted_at_us) {
+            // The edge attaches a closed socket for its last frames, with outdated state.
+            return;
+        }
+        let present = self.cx.holder(client.as_str()).filter(|(holder, later)| *holder != key && later.id == session);
+        if present.is_some_and(|(_, later)| later.accepted_at_us > accepted_at_us) {
+            // The later socket resumed the session without these seats and their rooms' states.
+            let state = SessionState::read(state).unwrap_or_default();
+            return self.merge_seats(now, &client, session, (accepted_at_us, attachment), &state.seats);
+        }
+        if !newcomer {
+            let state = SessionState::read(state).unwrap_or_default();
+            self.replace_seats(now, &client, session, (accepted_at_us, attachment), &state.seats);
+        }
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        (room_session.accepted_at_us, room_session.attachment, room_session.socket_lost_at) =
+            (accepted_at_us, attachment, None);
+        let mut missed = Vec::new();
+        for (room, local) in room_session.seats.iter_mut() {
+            (local.seat.requester.accepted_at_us, local.seat.requester.attachment) = (accepted_at_us, attachment);
+            if newcomer {
+                local.sent_ahead = None;
+            }
+            let followed = self.rooms.local.get(room).map_or(NO_STATE, |local| local.sequencer.at());
+            let missed_some = newcomer || local.sent == NO_STATE || is_behind(local.sent, followed);
+            missed.push((room.clone(), local.is_member() && missed_some));
+        }
+        for (room, missed) in missed {
+            self.rooms.schedule_claim(&room, session);
+            if missed {
+                self.rooms.schedule_state_of_arrival(&room, session);
+            }
+        }
+    }
+
+    /// Replaces the seats of a session by the seats from its former node.
+    fn replace_seats(
+        &mut self,
+        now: Instant,
+        client: &ClientId,
+        session: SessionId,
+        (accepted_at_us, first_attachment): (u64, u64),
+        states: &[SeatState<'_>],
+    ) {
+        if states.is_empty() && !self.rooms.sessions.contains_key(&session) {
+            return;
+        }
+        let (id, rooms) = (&self.mesh_rooms.id, &mut self.rooms);
+        let new = || RoomSession::from_other_node(client.clone(), (accepted_at_us, first_attachment));
+        let room_session = rooms.session(session, new);
+        let requester = room_session.requester(session, MessageNumber::NONE, id);
+        let read = |state| LocalSeat::read(now, state, requester.clone());
+        let mut seats: BTreeMap<_, _> = states.iter().filter_map(read).collect();
+        let (attachment, mut over) = (room_session.attachment, Vec::new());
+        let former = room_session.seats.take();
+        for (room, local) in &former {
+            // A session that resumed elsewhere from an old state may lack it. The room decides.
+            let may_be_kept = local.seat.requester.accepted_at_us < accepted_at_us;
+            if may_be_kept && !seats.contains_key(room) {
+                seats.insert(room.clone(), LocalSeat { sent: NO_STATE, ..local.clone() });
+            } else {
+                over.push((room, &local.seat.requester));
+            }
+        }
+        seats.iter().for_each(|(room, seat)| room_session.seats.insert(room.clone(), seat.clone()));
+        former.iter().for_each(|(room, _)| rooms.remove_seat(room, session));
+        for (room, requester) in over {
+            let requester = Requester { attachment, number: limits::MAX_REQUEST_ID, ..requester.clone() };
+            rooms.drop_seat(session, room, requester);
+        }
+        for (room, local) in seats {
+            rooms.add_seat(&room, session, local.seat.status, local.sent);
+        }
+        self.remove_if_idle(session);
+    }
+
+    /// Removes a session's seats and its socket's commands, since another node has the session now.
+    /// Commands of earlier sockets are still answered here.
+    pub fn release_seats(&mut self, now: Instant, (session, key): (SessionId, SocketKey)) {
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let first = room_session.first_command();
+        room_session.commands.retain(|command| command.key != key);
+        let (has_next, attachment) = (room_session.first_command() != first, room_session.attachment);
+        for (room, LocalSeat { seat, .. }) in room_session.seats.take() {
+            self.rooms.remove_seat(&room, session);
+            // The session's next node claims the seat, unless both it and the edge are lost.
+            let requester = Requester { attachment, number: limits::MAX_REQUEST_ID, ..seat.requester };
+            self.rooms.drop_seat(session, &room, requester);
+        }
+        if has_next {
+            self.next_command(now, session);
+        }
+        self.remove_if_idle(session);
+    }
+
+    /// Returns `true` if a later socket has resumed the session of this one.
+    pub(super) fn is_resumed_elsewhere(&self, key: SocketKey) -> bool {
+        let Some(session) = self.cx.socket(key) else { return false };
+        let known = self.rooms.sessions.get(&session.id);
+        // A later socket may have resumed the session before an earlier one joined its first room.
+        let holder = self.cx.holder(session.client_id.as_str());
+        holder.is_some_and(|(holder, later)| holder != key && later.id == session.id)
+            || known.is_some_and(|known| known.accepted_at_us > session.accepted_at_us)
+    }
+
+    /// Queues a command that gives up all seats of a session, unless a later socket has resumed it.
+    pub fn queue_leave_all(&mut self, now: Instant, key: SocketKey) {
+        let Some(session) = self.cx.socket(key) else { return };
+        let is_idle = self.rooms.sessions.get(&session.id).is_none_or(RoomSession::is_idle);
+        if !is_idle && !self.is_resumed_elsewhere(key) {
+            let (seq, number, kind) = (Seq(0), MessageNumber::NONE, CommandKind::LeaveAll);
+            self.command(now, Command { key, seq, number, id: None, room: None, kind });
+        }
+    }
+
+    /// Sends a former session's seats to the peer node that serves it now. The session may have
+    /// resumed there from an older state with fewer seats.
+    pub fn forward_seats(
+        &mut self,
+        node: &NodeId,
+        client: &ClientId,
+        Attachment { accepted_at_us, session, .. }: Attachment,
+    ) {
+        let is_older = |known: &&RoomSession<M>| known.accepted_at_us < accepted_at_us && !known.seats.is_empty();
+        let Some(former) = self.rooms.sessions.get(&session).filter(is_older) else { return };
+        let RoomSession { accepted_at_us, attachment, .. } = *former;
+        let seats = former.seat_states();
+        let item = Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats };
+        let item = encoded(&item);
+        self.send_bytes(node, item, false);
+    }
+
+    /// Merges seats that arrive after their lingering session, which may have been resumed since.
+    /// This node may have an older state: the later command decides each seat, and the owner
+    /// reports which seats are over. Ignores a session that is neither attached nor lingering here.
+    pub fn merge_seats(
+        &mut self,
+        now: Instant,
+        client: &ClientId,
+        session: SessionId,
+        (accepted_at_us, attachment): (u64, u64),
+        states: &[SeatState<'_>],
+    ) {
+        let holder = self.cx.holder(client.as_str()).filter(|(_, holder)| holder.id == session);
+        let resumed = holder.map(|(_, holder)| (holder.accepted_at_us, self.rooms.attachment(holder.attachment)));
+        let lingers = self.cx.lingers(client, session);
+        if resumed.is_none() && !lingers {
+            return;
+        }
+        let known = self.rooms.sessions.get(&session).map(|known| (known.accepted_at_us, known.attachment));
+        if known.max(resumed).is_some_and(|present| is_earlier_attachment((accepted_at_us, attachment), present)) {
+            // The socket's present attachment began with these seats, and may have left them since.
+            return;
+        }
+        let attachment = resumed.unwrap_or((accepted_at_us, attachment_at_next_node(attachment, self.rooms.drops)));
+        let new = || RoomSession::from_other_node(client.clone(), attachment);
+        let room_session = self.rooms.session(session, new);
+        if (room_session.accepted_at_us, room_session.attachment) < attachment {
+            (room_session.accepted_at_us, room_session.attachment) = attachment;
+            for (_, local) in room_session.seats.iter_mut() {
+                local.seat.requester.accepted_at_us = attachment.0;
+            }
+        }
+        let requester = room_session.requester(session, MessageNumber::NONE, &self.mesh_rooms.id);
+        let mut news = Vec::new();
+        for (room, mut local) in states.iter().filter_map(|state| LocalSeat::read(now, state, requester.clone())) {
+            if room_session.seats.get(&room).is_some_and(|known| known.number() >= local.number()) {
+                continue;
+            }
+            if resumed.is_some() {
+                // The new socket has not received a position.
+                local.sent_ahead = None;
+            }
+            news.push((room.clone(), local.seat.status, local.sent));
+            room_session.seats.insert(room, local);
+        }
+        for (room, status, sent) in &news {
+            self.rooms.add_seat(room, session, *status, *sent);
+            self.rooms.schedule_claim(room, session);
+            if resumed.is_some() && status.is_member() {
+                self.rooms.schedule_state_of_arrival(room, session);
+            }
+        }
+        self.remove_if_idle(session);
+        if news.is_empty() {
+            return;
+        }
+        match resumed {
+            Some(_) => {
+                self.send_state(session);
+                self.leave_forbidden_rooms(session);
+            }
+            // The session may have been handed on before its seats arrived.
+            None => {
+                self.record_loss(now, session);
+                self.rooms.outputs.push(Output::SendHome { at: now, client: client.clone() });
+            }
+        }
+    }
+}

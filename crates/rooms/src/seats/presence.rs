@@ -1,0 +1,476 @@
+//! Claims seats, restores them after a loss of the room, drops them after their session.
+//! `sweep` calls it, and `task` passes the answers about seats.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::{OpResult, Operation, Requester, Seat, SeatStatus, Stamp};
+use signaling_protocol::rooms::LeftReason;
+use signaling_protocol::server::ServerMessage;
+use signaling_protocol::{RoomName, limits};
+use signaling_wire::{MessageNumber, SessionId};
+
+use super::room_session::{Command, LocalSeat, NO_STATE, RoomSession, later_attachment};
+use super::task::{Purpose, RoomTask, Urgency};
+use super::{LocalRooms, messages};
+use crate::context::{Context, Step};
+
+/// Maximum seats of one operation.
+const SEATS_PER_OP: usize = 200;
+/// Time from the loss of a socket to the check of its session for its end, and between two checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Maximum checks in one sweep: they take 8 ms.
+pub const CHECKS_PER_SWEEP: usize = 5_000;
+/// Minimum time between two queue positions for one client: shorter than the interval of requests,
+/// whose answers arrive unevenly.
+const MIN_POSITION_INTERVAL: Duration = Duration::from_millis(950);
+
+/// Decision to send a client its queue position.
+enum PositionUpdate {
+    Now,
+    /// The client received another position just now.
+    Later,
+    None,
+}
+
+impl LocalSeat {
+    fn position_update(&mut self, now: Instant, ahead: u64) -> PositionUpdate {
+        match self.sent_ahead {
+            Some((sent, _)) if sent == ahead => PositionUpdate::None,
+            Some((_, at)) if now.saturating_duration_since(at) < MIN_POSITION_INTERVAL => PositionUpdate::Later,
+            _ => {
+                self.sent_ahead = Some((ahead, now));
+                PositionUpdate::Now
+            }
+        }
+    }
+}
+
+impl<M> LocalRooms<M> {
+    /// Queues the check of a session for its end, unless it is queued.
+    fn queue_check(&mut self, id: SessionId) {
+        let Some(room_session) = self.sessions.get_mut(&id).filter(|it| it.checked_from.is_none()) else { return };
+        room_session.checked_from = Some(self.swept_at);
+        self.checks.push_back((self.swept_at, id));
+    }
+
+    /// Returns `true` if a session has waited for its check for 500 ms at the last sweep.
+    pub(super) fn is_check_due(&self) -> bool {
+        self.checks.front().is_some_and(|(from, _)| self.swept_at.saturating_duration_since(*from) >= CHECK_INTERVAL)
+    }
+
+    /// Takes the sessions that have waited for their check for 500 ms, at most 5,000 in one call.
+    fn take_due_checks(&mut self) -> Vec<SessionId> {
+        let mut due = Vec::new();
+        while due.len() < CHECKS_PER_SWEEP
+            && self.is_check_due()
+            && let Some((from, id)) = self.checks.pop_front()
+        {
+            let queued = self.sessions.get_mut(&id).and_then(|it| it.checked_from.take_if(|it| *it == from));
+            due.extend(queued.map(|_| id));
+        }
+        due
+    }
+
+    /// Restores seats that the room may have lost. `seen` is a version of the room that one of the
+    /// clients has received, or 0.
+    pub(super) fn restore(&mut self, room: &RoomName, sessions: &[SessionId], seen: u64) {
+        let sessions: Vec<_> = sessions.iter().copied().filter(|session| !self.is_over(*session, room)).collect();
+        let version = self.followed_state(room).version.max(seen);
+        let capacity = self.local.get(room).and_then(|local| local.own_capacity);
+        let mut by_confirmation: BTreeMap<(u64, u64), Vec<_>> = BTreeMap::new();
+        for session in sessions {
+            let seat = self.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
+            by_confirmation.entry(seat.map_or((0, 0), |seat| seat.confirmed_in)).or_default().push(session);
+        }
+        for (confirmed_in, sessions) in by_confirmation {
+            let (seats, sent) = self.seats(room, &sessions);
+            self.counts.restored += seats.len() as u64;
+            self.enqueue_seats(room, Operation::Restore { seats, confirmed_in, version, capacity }, sent);
+        }
+    }
+
+    /// Has a seat expire after [`Rules::stale`](crate::Rules::stale), unless the session
+    /// has it at this node or claims it again.
+    pub(super) fn drop_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
+        if self.seat_mut(session, room).is_none() {
+            let op = Operation::Drop { requester, keep: self.settings.rules.stale };
+            self.enqueue(Urgency::Background, RoomTask::new(Purpose::Upkeep, room.clone(), op));
+        }
+    }
+
+    /// Returns seats, and the latest state of the room that their clients have. That is the state
+    /// that this node follows if none of theirs is later and comparable.
+    fn seats(&self, room: &RoomName, sessions: &[SessionId]) -> (Vec<Seat>, Stamp) {
+        let followed = self.followed_state(room);
+        let mut latest = followed;
+        let seat = |session| {
+            let room_session = self.sessions.get(session)?;
+            let LocalSeat { seat, sent, .. } = room_session.seats.get(room)?;
+            let is_comparable = followed == NO_STATE || sent.incarnation == followed.incarnation;
+            if is_comparable && sent.version > latest.version {
+                latest = *sent;
+            }
+            let mut seat = seat.clone();
+            seat.requester.attachment = room_session.attachment;
+            Some(seat)
+        };
+        let seats = sessions.iter().filter_map(seat).collect();
+        (seats, latest)
+    }
+
+    fn enqueue_seats(&mut self, room: &RoomName, op: Operation, sent: Stamp) {
+        let purpose = Purpose::Seats { known: self.followed_state(room), sent };
+        self.enqueue(Urgency::Background, RoomTask::new(purpose, room.clone(), op));
+    }
+
+    /// Restores seats if their clients have a later state, `sent`, than the owner, `at`, which then
+    /// has lost operations. These clients get the whole state. Returns `true` if it
+    /// restores them.
+    pub(super) fn restore_later(&mut self, room: &RoomName, seats: &[Seat], sent: Stamp, at: Stamp) -> bool {
+        let is_later = sent.incarnation == at.incarnation && sent.version > at.version;
+        if is_later {
+            let sessions: Vec<_> = seats.iter().map(|seat| seat.requester.session).collect();
+            self.restore(room, &sessions, sent.version);
+            for session in sessions {
+                if self.seat_mut(session, room).is_some_and(|local| local.is_member()) {
+                    self.schedule_state_of_arrival(room, session);
+                }
+            }
+        }
+        is_later
+    }
+}
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Does the periodic work of rooms. `detached`: sessions that lost their sockets since.
+    pub fn sweep_rooms(&mut self, now: Instant, detached: &[SessionId]) {
+        self.drop_ended_sessions(now, detached);
+        self.process_active_rooms(now);
+        self.retry_held(now);
+        self.rooms.budgets.sweep(now);
+    }
+
+    /// Returns `true` if this node claims the seats. It has the socket, or no other node owns
+    /// the client or has its socket.
+    fn is_responsible_for(&self, session: SessionId) -> bool {
+        let Some(RoomSession { client, .. }) = self.rooms.sessions.get(&session) else { return false };
+        let client = client.as_str();
+        self.attached_key(session).is_some() || self.cx.is_home(client)
+    }
+
+    /// Claims seats that came from another node or may have changed.
+    pub(crate) fn claim_unconfirmed(&mut self, room: &RoomName) {
+        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        let sessions = std::mem::take(&mut local.unconfirmed);
+        self.claim(room, sessions);
+    }
+
+    fn claim(&mut self, room: &RoomName, sessions: BTreeSet<SessionId>) {
+        let is_lost = self.rooms.local.get(room).is_some_and(|local| local.sequencer.may_be_lost());
+        let mut sessions: Vec<_> = sessions.into_iter().filter(|session| self.is_responsible_for(*session)).collect();
+        if is_lost {
+            // A seat that is over is not restored. A claim after the loss reports it.
+            let over = sessions.extract_if(.., |session| self.rooms.is_over(*session, room)).collect::<Vec<_>>();
+            over.into_iter().for_each(|session| self.rooms.schedule_claim(room, session));
+        }
+        for sessions in sessions.chunks(SEATS_PER_OP) {
+            if is_lost {
+                self.rooms.restore(room, sessions, 0);
+            } else {
+                let (seats, sent) = self.rooms.seats(room, sessions);
+                self.rooms.enqueue_seats(room, Operation::Claim { seats }, sent);
+            }
+        }
+    }
+
+    /// Applies the owner's answer about claimed or restored seats, and restores lost ones if
+    /// `may_restore`. Returns `false` if it restores any.
+    pub(super) fn seats_answered(
+        &mut self,
+        now: Instant,
+        room: &RoomName,
+        seats: &[Seat],
+        result: &OpResult,
+        may_restore: bool,
+    ) -> bool {
+        let mut lost = Vec::new();
+        // While seats are restored, clients ahead in the queue may still be missing.
+        let queue_length = may_restore.then_some(result.waiting);
+        for (Seat { requester, .. }, &status) in seats.iter().zip(&result.statuses) {
+            let confirmed = self.rooms.seat_mut(requester.session, room).filter(|_| status.is_present());
+            if let Some(seat) = confirmed.filter(|seat| seat.number() == requester.number) {
+                seat.confirmed_in = (result.incarnation, result.epoch);
+            }
+            match status {
+                SeatStatus::Unknown if !may_restore => {}
+                SeatStatus::Unknown if !self.rooms.is_over(requester.session, room) => lost.push(requester.session),
+                status => {
+                    if !may_restore && status.is_present() {
+                        // The client left before its seat was restored.
+                        self.drop_unknown_seat(requester.session, room, requester.clone());
+                    }
+                    self.apply_status(now, room, requester, status, queue_length);
+                }
+            }
+        }
+        if !lost.is_empty() {
+            self.rooms.restore(room, &lost, 0);
+        }
+        lost.is_empty()
+    }
+
+    /// Returns `true` if the room, with state `at`, may have lost this node's state. Handles that.
+    pub(super) fn detect_loss(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, at: Stamp) -> bool {
+        let Some(local) = self.rooms.local.get(room) else { return false };
+        let has_fallen = match *purpose {
+            Purpose::Seats { known, .. } => known.incarnation == at.incarnation && at.version < known.version,
+            _ => false,
+        };
+        let is_lost = has_fallen || local.sequencer.is_other(at.incarnation);
+        if is_lost {
+            self.handle_loss(now, room, at.incarnation);
+        }
+        is_lost
+    }
+
+    /// Handles a possible loss of a room: restores its seats and requests its state.
+    pub(super) fn handle_loss(&mut self, now: Instant, room: &RoomName, incarnation: u64) {
+        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        if local.sequencer.is_other(incarnation) {
+            if !local.sequencer.may_be_lost() {
+                local.next_request_at = None;
+            }
+            local.sequencer.exists(now, Stamp { incarnation, version: 0 });
+        } else {
+            local.sequencer.version_fell(now);
+            // After the loss, the same version may mean another state.
+            for session in local.sessions() {
+                if let Some(seat) = self.rooms.seat_mut(session, room) {
+                    seat.sent = NO_STATE;
+                }
+            }
+        }
+        self.rooms.active.insert(room.clone());
+        self.request_state(now, room);
+    }
+
+    /// Applies the owner's report about a seat, unless the client has a newer command for it.
+    /// `queue_length` is sent with a queue position.
+    fn apply_status(
+        &mut self,
+        now: Instant,
+        room: &RoomName,
+        &Requester { session, number, .. }: &Requester,
+        status: SeatStatus,
+        queue_length: Option<u64>,
+    ) {
+        let attached = self.attached_key(session);
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let Some(local) = room_session.seats.get_mut(room).filter(|local| local.number() == number) else { return };
+        local.is_over = matches!(status, SeatStatus::Out | SeatStatus::Unknown);
+        let is_about_room = |first: &Command<M>| first.room.as_ref() == Some(room) && !first.is_signal();
+        if room_session.commands.front().is_some_and(is_about_room) {
+            if local.is_over || local.seat.status.is_member() != status.is_member() {
+                // The command may fail. Then the client has to learn of this change.
+                self.rooms.schedule_claim(room, session);
+            }
+            return;
+        }
+        let former = std::mem::replace(&mut local.seat.status, status);
+        match status {
+            SeatStatus::Member { .. } => {
+                if former.is_waiting() {
+                    let at = self.rooms.followed_state(room);
+                    self.rooms.add_seat(room, session, status, at);
+                    self.send_state(session);
+                }
+                // Another place: the client left and joined again without an answer here. It gets
+                // no change about itself, and a list from in between lacks it.
+                if former != status {
+                    self.rooms.schedule_state(room, session);
+                }
+            }
+            SeatStatus::Waiting { ahead, .. } => {
+                if former.is_member() {
+                    // The earlier position belongs to the queue before the client became a member.
+                    local.sent_ahead = None;
+                }
+                let update = attached.zip(queue_length).map(|to| (to, local.position_update(now, ahead)));
+                if former.is_member() {
+                    self.rooms.add_seat(room, session, status, NO_STATE);
+                    self.send_state(session);
+                }
+                match update {
+                    Some(((key, queue_length), PositionUpdate::Now)) => {
+                        self.notify(key, messages::waiting(room, ahead, queue_length).into());
+                    }
+                    Some((_, PositionUpdate::Later)) => self.rooms.schedule_positions(room),
+                    // The position follows once the seats ahead are restored.
+                    None if attached.is_some() => self.rooms.schedule_positions(room),
+                    Some((_, PositionUpdate::None)) | None => {}
+                }
+            }
+            SeatStatus::Out | SeatStatus::Unknown => {
+                let Some(key) = attached else {
+                    // The next socket receives the loss. Until then the seat is kept.
+                    local.seat.status = former;
+                    return;
+                };
+                room_session.seats.remove(room);
+                let requester = room_session.requester(session, MessageNumber(number), &self.mesh_rooms.id);
+                self.rooms.remove_seat(room, session);
+                // An earlier join without an answer may be carried out only now.
+                self.drop_unknown_seat(session, room, requester);
+                let message = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Expired }.to_json();
+                self.send_state(session);
+                self.notify(key, message.into());
+                self.remove_if_idle(session);
+            }
+        }
+    }
+
+    /// Drops the seats of sessions that have ended here and cannot be resumed here. The owner keeps
+    /// a seat for the grace time after the loss of the socket, or longer if another node has the
+    /// session. A call checks at most 5,000 sessions, each about 500 ms after its last check.
+    fn drop_ended_sessions(&mut self, now: Instant, detached: &[SessionId]) {
+        self.rooms.swept_at = now;
+        for &session in detached {
+            self.record_loss(now, session);
+            self.rooms.queue_check(session);
+        }
+        let mut ended = Vec::new();
+        for session in self.rooms.take_due_checks() {
+            let Some(lost) = self.record_loss(now, session) else { continue };
+            let Some(room_session) = self.rooms.sessions.get(&session) else { continue };
+            let lingers = self.cx.lingers(&room_session.client, session);
+            if lingers || room_session.is_busy() {
+                self.rooms.queue_check(session);
+            } else {
+                ended.push((session, lost));
+            }
+        }
+        for (session, lost) in ended {
+            let keep = self.rooms.settings.seat_grace.saturating_sub(now.saturating_duration_since(lost));
+            let Some(mut room_session) = self.rooms.sessions.remove(&session) else { continue };
+            let has_moved = self.cx.is_at_peer(room_session.client.as_str(), session);
+            for (room, LocalSeat { seat: Seat { requester, .. }, .. }) in room_session.seats.take() {
+                self.rooms.remove_seat(&room, session);
+                let (attachment, number) = (room_session.attachment, limits::MAX_REQUEST_ID);
+                let requester = Requester { attachment, number, ..requester };
+                if has_moved {
+                    // The other node claims the seat, maybe only after the grace time.
+                    self.rooms.drop_seat(session, &room, requester);
+                } else {
+                    let task = RoomTask::new(Purpose::Upkeep, room, Operation::Drop { requester, keep });
+                    self.rooms.enqueue(Urgency::Background, task);
+                }
+            }
+        }
+    }
+
+    /// Records when a session lost its socket, and returns that time. `None`: it has its socket, or
+    /// no seats or commands here.
+    pub(super) fn record_loss(&mut self, now: Instant, session: SessionId) -> Option<Instant> {
+        let room_session = self.rooms.sessions.get_mut(&session)?;
+        let holder = self.cx.holder(room_session.client.as_str());
+        if holder.is_some_and(|(_, holder)| holder.id == session) {
+            room_session.socket_lost_at = None;
+            return None;
+        }
+        if let Some(lost) = self.cx.lost_at(&room_session.client, session) {
+            // This must be exact: a resume time equal to the grace time leaves no rest. The owner
+            // ends a seat with time left only when another operation touches the room.
+            room_session.socket_lost_at = Some(lost);
+        }
+        Some(*room_session.socket_lost_at.get_or_insert(now))
+    }
+
+    /// Claims a joined seat again if this node has dropped it since it sent the join, of this
+    /// attachment.
+    pub(super) fn claim_dropped_seat(&mut self, session: SessionId, room: &RoomName, attachment: u64) {
+        let is_later =
+            |room_session: &RoomSession<M>| room_session.attachment > attachment && room_session.seats.contains(room);
+        if self.rooms.sessions.get(&session).is_some_and(is_later) {
+            self.rooms.schedule_claim(room, session);
+        }
+    }
+
+    /// Has a seat expire that this node does not have: the answer to its join came too late.
+    pub(super) fn drop_unknown_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
+        let known = self.rooms.sessions.get_mut(&session);
+        if known.as_ref().is_some_and(|room_session| room_session.seats.contains(room)) {
+            return;
+        }
+        let is_same = |known: &&mut RoomSession<M>| known.accepted_at_us == requester.accepted_at_us;
+        let mut attachment = requester.attachment;
+        if let Some(room_session) = known.filter(is_same) {
+            // Later operations of the session have a later attachment, and claim the seat again.
+            self.rooms.drops += 1;
+            attachment = room_session.attachment;
+            room_session.attachment = later_attachment(attachment, self.rooms.drops);
+        }
+        let number = limits::MAX_REQUEST_ID;
+        self.rooms.drop_seat(session, room, Requester { attachment, number, ..requester });
+    }
+
+    /// Removes a session if it has no seats and no pending commands.
+    pub(super) fn remove_if_idle(&mut self, session: SessionId) {
+        if self.rooms.sessions.get(&session).is_some_and(RoomSession::is_idle) {
+            self.rooms.sessions.remove(&session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use signaling_protocol::{ClientId, NodeId};
+
+    use super::super::{ByteTotal, RoomSettings};
+    use super::*;
+    use crate::fixtures::Node;
+
+    #[test]
+    fn queued_sessions_are_checked_once_after_the_interval() {
+        let start = Instant::now();
+        let mut rooms = LocalRooms::<()>::new(start, RoomSettings::default(), ByteTotal::default());
+        let (first, second) = (SessionId([1; 16]), SessionId([2; 16]));
+        for id in [first, second] {
+            rooms.session(id, || RoomSession::new(ClientId::new("alice").unwrap(), (1, 1)));
+            rooms.queue_check(id);
+        }
+        // Its entry is void, also if the session is known again.
+        let room_session = rooms.sessions.remove(&first).unwrap();
+        rooms.swept_at = start + Duration::from_millis(499);
+        rooms.session(first, || room_session);
+        assert_eq!(rooms.take_due_checks(), []);
+        rooms.swept_at = start + CHECK_INTERVAL;
+        assert_eq!(rooms.take_due_checks(), [second]);
+        rooms.queue_check(second);
+        rooms.swept_at = start + CHECK_INTERVAL * 2;
+        assert_eq!(rooms.take_due_checks(), [first, second]);
+        assert!(rooms.checks.is_empty());
+    }
+
+    #[test]
+    fn member_at_another_place_needs_the_state() {
+        let (now, mut node) = (Instant::now(), Node::new("n0", &["n0"]));
+        let room = RoomName::new("r").unwrap();
+        let (client, id) = (ClientId::new("alice").unwrap(), NodeId::new("n0").unwrap());
+        let session = SessionId([1; 16]);
+        let requester =
+            Requester { client: client.clone(), session, accepted_at_us: 1, attachment: 1, number: 1, node: id };
+        let seat = Seat { requester, status: SeatStatus::Member { place: 1 }, data: None };
+        let sent = Stamp { incarnation: 1, version: 5 };
+        let local = LocalSeat { seat: seat.clone(), sent, confirmed_in: (0, 0), sent_ahead: None, is_over: false };
+        node.rooms.local.session(session, || RoomSession::new(client, (1, 1))).seats.insert(room.clone(), local);
+        node.rooms.local.add_seat(&room, session, seat.status, sent);
+
+        for (place, needs) in [(1, false), (2, true)] {
+            let result = OpResult { statuses: vec![SeatStatus::Member { place }], ..OpResult::default() };
+            node.step().seats_answered(now, &room, std::slice::from_ref(&seat), &result, true);
+            let lacking = &node.rooms.local.local[&room].lacking_state;
+            assert_eq!(lacking.contains(&session), needs, "place {place}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Rights in rooms, by the client's token. A session leaves the rooms that it does not admit any
+//! more. Tokens change when a client renews its token, or resumes its session with another one.
+
+use crate::{Operation, Requester, RoomOptions};
+use signaling_protocol::RoomName;
+use signaling_protocol::rooms::LeftReason;
+use signaling_protocol::server::ServerMessage;
+use signaling_wire::SessionId;
+use signaling_wire::grant::Grant;
+
+use super::task::{Purpose, RoomTask, Urgency};
+use crate::context::{Context, Step};
+
+/// Returns [`Grant::admits`]. `None` also if the room's option requires a pattern and the grant is
+/// for all rooms.
+pub(super) fn admits(grant: &Grant, room: &RoomName) -> Option<Option<u32>> {
+    if grant.rooms.is_none() && RoomOptions::of(room).named { None } else { grant.admits(room.as_str()) }
+}
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Has a session leave each room that the grant of its present socket does not admit. The
+    /// client receives `left`. No effect without a socket here, or without a grant.
+    pub fn leave_forbidden_rooms(&mut self, session: SessionId) {
+        let Some(key) = self.attached_key(session) else { return };
+        let Some(grant) = self.cx.socket(key).and_then(|session| session.grant) else { return };
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let forbidden: Vec<RoomName> = room_session
+            .seats
+            .iter()
+            .map(|(room, _)| room)
+            .filter(|room| admits(grant, room).is_none())
+            .cloned()
+            .collect();
+        if forbidden.is_empty() {
+            return;
+        }
+        let attachment = room_session.attachment;
+        let seats: Vec<_> = forbidden
+            .into_iter()
+            .filter_map(|room| room_session.seats.remove(&room).map(|seat| (room, seat)))
+            .collect();
+        self.send_state(session);
+        for (room, local) in seats {
+            self.rooms.remove_seat(&room, session);
+            let left = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Forbidden }.to_json();
+            self.notify(key, left.into());
+            let op = Operation::Remove { requester: Requester { attachment, ..local.seat.requester } };
+            self.rooms.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Upkeep, room, op));
+        }
+        self.remove_if_idle(session);
+    }
+}
