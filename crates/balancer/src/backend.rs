@@ -10,7 +10,7 @@ use signaling_admin::servers::{Flow, Server, Totals};
 use signaling_core::balancer::handoff_scheduler::{HandoffScheduler, RebalanceSummary};
 use signaling_core::balancer::placement::Placement;
 use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, NodeReport};
-use signaling_edge::shell::{Backend, Edge, LinkEvent, unavailable};
+use signaling_edge::{Backend, Edge, LinkEvent, unavailable};
 use signaling_protocol::NodeId;
 use signaling_server::Health;
 use signaling_server::admin::handlers::view_name;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::builder::FalseyValueParser;
 use signaling_discovery::Source;
-use signaling_edge::shell::{EdgeArgs, EdgeConfig};
+use signaling_edge::{EdgeArgs, EdgeConfig};
 use signaling_server::coalescer::{BusyThresholds, Coalescer};
 use signaling_server::load_readiness::LoadReadinessArgs;
 use signaling_server::{Common, CommonArgs, ConfigError};

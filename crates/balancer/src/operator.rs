@@ -8,7 +8,7 @@ use axum::{Json, Router};
 use signaling_admin::clients::Kicked;
 use signaling_admin::servers::{Nodes, Server};
 use signaling_core::edge::KickName;
-use signaling_edge::shell::Edge;
+use signaling_edge::Edge;
 use signaling_membership::View;
 use signaling_server::admin::handlers::document;
 use signaling_server::http::Refused;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_discovery::{Settings, Source, Subject, watch, watch_with};
-use signaling_edge::shell::{Edge, MemoryBound, drain_clients};
+use signaling_edge::{Edge, MemoryBound, drain_clients};
 use signaling_membership::View;
 use signaling_server::http::{not_found, serve_router};
 use signaling_server::load_readiness::LoadReadinessTask;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use signaling_core::edge::LinkKey;
-use signaling_edge::shell::Edge;
+use signaling_edge::Edge;
 use signaling_membership::View;
 use signaling_protocol::{Backoff, NodeId};
 use signaling_server::clock::ticks;

@@ -1,6 +1,6 @@
 //! Dialects: wire protocols of existing signaling clients, which use the mesh unmodified.
 //!
-//! An edge (`edge/shell/dialects.rs`) passes each request below a dialect's mount to
+//! An edge (`edge/dialects.rs`) passes each request below a dialect's mount to
 //! [`Dialect::request`]. An upgrade yields an [`Opening`] with a [`Translator`]. `EdgeCore`
 //! (`core/edge/dialects.rs`) passes it frames of the client, messages of the mesh and the time, and
 //! carries out its [`Out`]. Nodes see native requests only.

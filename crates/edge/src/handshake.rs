@@ -1,5 +1,5 @@
 //! Checks if an HTTP request may become a WebSocket, reads its offers and creates its answer. No
-//! I/O. Called for clients by `shell::connect` and `shell::dialects`, and for trunks by the node.
+//! I/O. It serves clients and trunks.
 //!
 //! Only RFC 6455 section 4.2.1 and signs of request smuggling are checked, not identity or origin.
 

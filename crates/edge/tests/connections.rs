@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Settings};
 use signaling_edge::identity::IdentityConfig;
-use signaling_edge::shell::{
+use signaling_edge::{
     AdmissionLimits, Backend, ClientAddresses, ClientPort, DialectConfig, Edge, EdgeConfig, LinkEvent, MemoryBound,
 };
 use signaling_server::Listener;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Parser, ValueEnum};
 use signaling_core::edge::Rate;
-use signaling_edge::shell::{EdgeArgs, EdgeConfig};
+use signaling_edge::{EdgeArgs, EdgeConfig};
 use signaling_server::coalescer::{BusyThresholds, Coalescer};
 use signaling_server::load_readiness::LoadReadinessArgs;
 use signaling_server::{Common, CommonArgs, ConfigError};

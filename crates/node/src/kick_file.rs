@@ -14,7 +14,7 @@ use signaling_server::clock::ticks;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
-use crate::shell::{self, Node};
+use crate::{Node, operator};
 
 const FLAG: &str = "--state-dir";
 /// Interval of checks for new kicks, and so the age of one that a crash can lose.
@@ -60,7 +60,7 @@ impl KickFile {
         info!(kicks = kicks.len(), folder = %self.folder.display(), "kicks restored");
         let kicks = node.with_core(|core| {
             kicks.iter().for_each(|kick| core.restore_kick(&KickName::new(&kick.client_id), kick.at));
-            shell::kicks(core)
+            operator::kicks(core)
         });
         write(&self.folder, &kicks)
     }
@@ -75,7 +75,7 @@ impl KickFile {
             interval.tick().await;
             let (changes, kicks) = node.with_core(|core| {
                 let changes = core.kick_changes();
-                (changes, (written != Some(changes)).then(|| shell::kicks(core)))
+                (changes, (written != Some(changes)).then(|| operator::kicks(core)))
             });
             let Some(kicks) = kicks else { continue };
             let folder = self.folder.clone();

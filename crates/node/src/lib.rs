@@ -1,18 +1,41 @@
-//! The signaling node: sessions, router, hold queue and forwarder.
+//! The signaling node: sessions, router, hold queue and forwarder. `signaling_core::node` decides.
 //!
 //! | module | responsibility |
 //! |---|---|
 //! | [`config`], `ice_args` | flags |
+//! | [`run`](run()) | starts all parts on one thread |
+//! | `node` | the core between its inputs and the tasks that write its output |
+//! | `trunks` | trunks from edges |
+//! | `lanes` | lanes to other nodes |
+//! | `inbound_lanes` | lanes from other nodes |
+//! | `lane_writer` | bytes that leave on a lane |
+//! | `internal` | the internal listener |
+//! | `direct` | the edge for direct clients |
+//! | `rooms` | room requests of operators |
+//! | `operator` | operator routes |
 //! | `kick_file` | kicks that outlast a restart of all servers |
-//! | [`shell`] | I/O around the decisions of `signaling_core::node` |
-//! | [`run`](run()) | starts all of them on one thread |
+//! | `report` | the node's report about itself |
+//! | [`metrics`] | metrics of the core and lanes |
 //!
 //! A machine with more cores runs more nodes.
 
 pub mod config;
+mod direct;
 mod ice_args;
+mod inbound_lanes;
+mod internal;
 mod kick_file;
+mod lane_writer;
+mod lanes;
+pub mod metrics;
+mod node;
+mod operator;
+mod report;
+mod rooms;
 mod run;
-pub mod shell;
+mod trunks;
 
-pub use run::run;
+use self::direct::DirectEdge;
+use self::node::{Node, OutboundLane, State};
+use self::report::Floor;
+pub use self::run::run;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_discovery::watch;
-use signaling_edge::shell::{MemoryBound, drain_clients};
+use signaling_edge::{MemoryBound, drain_clients};
 use signaling_server::http::not_found;
 use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::local_calls::local_calls;
@@ -20,7 +20,11 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::shell::{self, DirectEdge, Floor, Internal, Node, OperatorApi, PeerQueries};
+use crate::direct::DirectEdge;
+use crate::internal::{self, Internal};
+use crate::lanes::{follow_views, lane_http_client};
+use crate::operator::{OperatorApi, PeerQueries, learn_kicks, operators, server_routes};
+use crate::{Floor, Node};
 use signaling_core::edge::Reassignments;
 use signaling_core::node::{HoldLimits, NodeCore, Rules, Settings};
 
@@ -79,12 +83,12 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         client: client.context("cannot create the client for requests to peer nodes")?,
         views: discovery.subscribe(),
     };
-    tasks.spawn_local(shell::learn_kicks(node.clone(), peers.clone()));
+    tasks.spawn_local(learn_kicks(node.clone(), peers.clone()));
     if let Some(kicks) = config.kicks.clone() {
         tasks.spawn_local(kicks.follow(node.clone()));
     }
     let api = OperatorApi { floor: caller, peers, health: health.clone() };
-    let (operators, server_routes) = (shell::operators(api.clone()), shell::server_routes(api));
+    let (operators, server_routes) = (operators(api.clone()), server_routes(api));
     let counted = direct.clone();
     let clients = move || counted.as_ref().map(|direct| direct.edge.clients());
     let load_readiness =
@@ -100,13 +104,13 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(proofs.secrets().clone().follow(move |accepted| keys.set_mesh_secrets(accepted)));
     let refusals = Rc::new(RefCell::default());
     let served = Internal { node: node.clone(), proofs: proofs.clone(), router, refusals };
-    tasks.spawn_local(shell::serve(served, internal));
+    tasks.spawn_local(internal::serve(served, internal));
     tasks.spawn_local(telemetry::watch_event_loop());
     tasks.spawn_local(node.clone().sweep());
     let ice_node = node.clone();
     tasks.spawn_local(config.ice.clone().follow(move |ice| ice_node.with_core(|core| core.set_ice_servers(ice))));
-    let http = shell::lane_http_client().context("cannot forward to other nodes")?;
-    tasks.spawn_local(shell::follow_views(node.clone(), http, discovery.subscribe(), proofs.clone()));
+    let http = lane_http_client().context("cannot forward to other nodes")?;
+    tasks.spawn_local(follow_views(node.clone(), http, discovery.subscribe(), proofs.clone()));
     if let (Some(direct), Some(listener)) = (&direct, public) {
         MemoryBound::of(&config.edge).announce("direct clients");
         config.edge.identity.warn_if_open(listener.local_addr());

@@ -1,4 +1,4 @@
-//! All rooms of a node, as one machine: those with seats of its clients, and those that it owns or
+//! All rooms of a node, as one machine: rooms with seats of its clients, and rooms that it owns or
 //! backs up. An input is a [`Step`]. What it decides waits as [`Output`]s, in order.
 
 use std::rc::Rc;
@@ -97,8 +97,8 @@ impl<M> Rooms<M> {
         self.local.is_idle() && self.mesh.is_idle()
     }
 
-    /// Returns `true` if the node may stop: no command and request is pending, and no room waits here
-    /// for its next owner.
+    /// Returns `true` if the node may stop: no command and request is pending, and no room waits
+    /// here for its next owner.
     pub fn is_quiet(&self) -> bool {
         self.local.is_quiet() && self.mesh.is_quiet()
     }

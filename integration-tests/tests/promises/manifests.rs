@@ -8,7 +8,7 @@ use std::path::Path;
 use clap::Parser;
 use serde_json::Value;
 use signaling_balancer::config::Args as BalancerArgs;
-use signaling_edge::shell::MemoryBound;
+use signaling_edge::MemoryBound;
 use signaling_integration_tests::rendered::{Rendered, list};
 use signaling_integration_tests::{Certificate, Signer};
 use signaling_node::config::Args as NodeArgs;

@@ -7,7 +7,7 @@ use http::header::SEC_WEBSOCKET_PROTOCOL;
 use signaling_admin::servers::Role;
 use signaling_core::edge::KickName;
 use signaling_discovery::Source;
-use signaling_edge::shell::ClientPort;
+use signaling_edge::ClientPort;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::{Health, Listener, clock};
 use signaling_wire::limits::SUSPECT_AFTER;

@@ -1,5 +1,5 @@
 //! Direct clients that another node owns in the latest view, each with the time at which it is sent
-//! there. The node's `shell::direct` calls it.
+//! there.
 
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::shell::metrics::AuthFailure;
+use crate::metrics::AuthFailure;
 
 /// Defect of a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

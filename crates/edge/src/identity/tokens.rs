@@ -1,4 +1,4 @@
-//! Token verification. `shell::identity` calls it for new clients and for renewed tokens.
+//! Token verification, for new clients and for renewed tokens.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

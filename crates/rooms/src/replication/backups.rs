@@ -2,9 +2,6 @@
 //!
 //! An epoch of a room has one owner and at most one backup. It begins with a copy of the room for
 //! the backup, or with the first entry of a new room. Each has a higher number than the one before.
-//!
-//! The parent module, `view` and `owner` queue rooms for new backups. Sweeps, `owner` and `copies`
-//! assign them, and `batch` passes their answers.
 
 use std::time::Instant;
 

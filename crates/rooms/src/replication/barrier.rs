@@ -1,6 +1,5 @@
 //! The barrier before this node serves rooms that a new view gives it: each member has confirmed
-//! the view, and has sent its copies of those rooms. So no operation of a former owner follows. The
-//! parent module starts it, `batch` passes queries and confirmations, and `owner` parks requests.
+//! the view, and has sent its copies of those rooms. So no operation of a former owner follows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};

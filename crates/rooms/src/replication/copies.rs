@@ -1,5 +1,4 @@
 //! Copies of rooms that other nodes own: as their backup, or until their next owner has them.
-//! `batch` passes parts of copies and log entries, `backups` and `barrier` send copies.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -1,5 +1,4 @@
-//! Rooms that this node owns: takeover, operations, and the end of ownership. `requests` passes
-//! operations, `barrier` and `copies` begin takeovers.
+//! Rooms that this node owns: takeover, operations, and the end of ownership.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Requests of this node to the owners of rooms. Each is repeated until it is answered, so that the
 //! crash of an owner, backup or lane loses none. For clients and operators it fails after 2 s.
-//! A repeated operation has no second effect. The shell, `batch` and the parent module call it.
+//! A repeated operation has no second effect.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
-//! Seats in the rooms that this node owns: claims after a loss or a takeover, and expiry. The
-//! parent module calls it in sweeps and for new views, `batch` for claims, and `owner`.
+//! Seats in the rooms that this node owns: claims after a loss or a takeover, and expiry.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -1,5 +1,5 @@
 //! Memory for rooms at this node: its limit, the joins that it refuses, and the end of the oldest
-//! rooms without clients. `owner` and sweeps call it, and `batch` passes reports of peers.
+//! rooms without clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

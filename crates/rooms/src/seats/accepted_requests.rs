@@ -1,5 +1,4 @@
-//! Broadcasts and joins of a reliable client that a node has accepted. `broadcast` and `command`
-//! record and check them.
+//! Broadcasts and joins of a reliable client that a node has accepted.
 
 use signaling_wire::MessageNumber;
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
 //! Broadcasts: one message for each other member of a room. The sender receives one answer when all
-//! outcomes are known. `request`, `command` and `outcome` call it.
+//! outcomes are known.
 
 use std::time::Instant;
 

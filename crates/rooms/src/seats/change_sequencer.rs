@@ -1,5 +1,5 @@
-//! Puts the changes of one room into version order, batched and without a gap. A node's core feeds
-//! it with changes and states, and announces its output to the local clients.
+//! Puts the changes of one room into version order, batched and without a gap, for the clients
+//! of a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
 //! Room changes for clients and peer nodes, and the whole state for clients that miss changes.
-//! `task` passes results here, `mesh_rooms` changes by this node, and `batch` those by peer nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

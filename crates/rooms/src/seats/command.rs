@@ -1,5 +1,4 @@
-//! Commands of clients: in order and one at a time within each session. `request`, `scope` and
-//! `handoff` queue them, and `task` passes the results.
+//! Commands of clients: in order and one at a time within each session.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! Seats of sessions that move between nodes or resume, for `attach`, `linger`, `location` and
-//! `batch`.
+//! Seats of sessions that move between nodes or resume.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -1,6 +1,5 @@
 //! Limits of rates in rooms: new rooms, and fan-out, which is members that receive something
-//! because of a client. `command` and `broadcast` check them before a command is sent, and `task`
-//! passes the results, which cost what they did.
+//! because of a client. They are checked before a command is sent. Its result costs what it did.
 
 use std::time::{Duration, Instant};
 

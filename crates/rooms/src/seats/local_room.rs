@@ -1,5 +1,5 @@
-//! Rooms with a seat at this node: their sessions, their known state, and pending work, for the
-//! other modules of `rooms` and for `mesh_rooms`. On other rooms only `add_seat` has an effect.
+//! Rooms with a seat at this node: their sessions, their known state, and pending work.
+//! On other rooms only `add_seat` has an effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

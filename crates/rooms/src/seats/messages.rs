@@ -1,5 +1,4 @@
-//! JSON texts about rooms for clients, and room changes for other nodes. `changes`, `command`,
-//! `presence` and `batch` call it.
+//! JSON texts about rooms for clients, and room changes for other nodes.
 
 use crate::{Announcement, Change, OpResult};
 use serde_json::value::RawValue;

@@ -1,7 +1,6 @@
 //! Rooms of this node's clients: their commands, their seats, and the changes that they receive.
 //!
-//! Their operations wait as tasks, which `mesh_rooms` sends to the owners of the rooms. It passes
-//! the answers back.
+//! Their operations wait as tasks for the owners of the rooms (`replication`).
 //!
 //! | content | module |
 //! |---|---|

@@ -1,5 +1,4 @@
 //! Claims seats, restores them after a loss of the room, drops them after their session.
-//! `sweep` calls it, and `task` passes the answers about seats.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

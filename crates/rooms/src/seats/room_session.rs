@@ -1,4 +1,4 @@
-//! One session's seats, and its pending commands, as the other modules of `rooms` keep them.
+//! One session's seats, and its pending commands.
 
 use std::collections::VecDeque;
 use std::time::Instant;

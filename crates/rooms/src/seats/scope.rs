@@ -1,5 +1,4 @@
-//! Signals of confined clients, which may signal only members of their rooms. `request` passes the
-//! signals, and `command` the results of owners.
+//! Signals of confined clients, which may signal only members of their rooms.
 //!
 //! The node asks the owners of the rooms of the sender, one after the other. Their answer
 //! is valid for `ANSWER_VALIDITY`, unless a change reports that the recipient left. Until it

@@ -1,5 +1,4 @@
-//! Operations for the owners of rooms, which `mesh_rooms` takes and sends, and the handling of
-//! their answers.
+//! Operations for the owners of rooms, and the handling of their answers.
 
 use std::time::Instant;
 
