@@ -128,9 +128,14 @@ impl Bench {
     }
 
     fn open_lane(&mut self, from: usize, to: usize) -> Result<()> {
-        let peer = self.nodes[from].core.peers().find(|(_, peer)| *peer == Some(&*address(to))).map(|(peer, _)| peer);
+        let peer = self.nodes[from]
+            .core
+            .peers()
+            .addressed()
+            .find(|(_, peer)| *peer == Some(&*address(to)))
+            .map(|(peer, _)| peer);
         let peer = peer.context("a node without a peer")?;
-        let opening = self.nodes[from].core.open_lane(self.now, peer).context("an unknown peer")?;
+        let opening = self.nodes[from].core.peers_mut().open_lane(self.now, peer).context("an unknown peer")?;
         let inbound = self.nodes[to].core.accept_lane(self.now, &opening)?.context("a later exchange")?;
         self.nodes[from].core.lane_opened(self.now, peer, opening.exchange, INCARNATION);
         self.lanes.insert((from, to), Lane { peer, exchange: opening.exchange, inbound });
@@ -165,7 +170,7 @@ impl Bench {
         for (from, to) in alive.iter().flat_map(|from| alive.iter().map(move |to| (*from, *to))) {
             let Some(&Lane { peer, exchange, inbound }) = self.lanes.get(&(from, to)) else { continue };
             while let Some(frame) =
-                self.timed("lane frame", from, |core, now| core.take_lane_frame(now, peer, exchange))
+                self.timed("lane frame", from, |core, now| core.peers_mut().take_lane_frame(now, peer, exchange))
             {
                 self.cost.lane_bytes += frame.len();
                 self.timed("batch", to, |core, now| core.batch(now, inbound, &frame[HEAD_BYTES..]))?;

@@ -55,7 +55,7 @@ impl Drop for InboundLane {
 impl State {
     /// Sends the acknowledgements that are due at `now`.
     pub(super) fn acknowledge(&mut self, now: Instant) {
-        for (peer, number) in self.core.take_acknowledgements(now) {
+        for (peer, number) in self.core.peers_mut().take_acknowledgements(now) {
             if let Some(lane) = self.inbound_lanes.get_mut(peer) {
                 lane.acknowledge(number);
             }
@@ -180,7 +180,7 @@ impl Node {
 impl State {
     /// Counts the opening of a node outside the view, and logs one per 10 s.
     fn record_outsider(&mut self, server: &NodeId, peer: SocketAddr) {
-        if self.core.view().get(server.as_str()).is_some() {
+        if self.core.peers().view().get(server.as_str()).is_some() {
             return;
         }
         METRICS.outsiders.inc();

@@ -74,7 +74,7 @@ impl KickFile {
         loop {
             interval.tick().await;
             let (changes, kicks) = node.with_core(|core| {
-                let changes = core.kick_changes();
+                let changes = core.kicks().changes();
                 (changes, (written != Some(changes)).then(|| operator::kicks(core)))
             });
             let Some(kicks) = kicks else { continue };

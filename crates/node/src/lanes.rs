@@ -91,16 +91,16 @@ pub(super) fn update_lanes(node: &Node) {
     let mut state = node.0.borrow_mut();
     let Some(client) = state.lane_client.clone() else { return };
     let mut routes = Vec::new();
-    for (peer, address) in state.core.peers() {
+    for (peer, address) in state.core.peers().addressed() {
         let route = match address.map(|address| Url::parse(&format!("http://{address}{}", lane::PATH))) {
             Some(Ok(url)) => Some(Route::Request(url)),
             Some(Err(error)) => {
-                warn!(peer = ?state.core.peer_id(peer), %error, "cannot forward: no usable address");
+                warn!(peer = ?state.core.peers().id(peer), %error, "cannot forward: no usable address");
                 None
             }
             None => state.inbound_lanes.get(peer).map(|lane| Route::Response(lane.exchange)),
         };
-        if let (Some(route), Some(id)) = (route, state.core.peer_id(peer)) {
+        if let (Some(route), Some(id)) = (route, state.core.peers().id(peer)) {
             routes.push((peer, id.clone(), route));
         }
     }
@@ -160,13 +160,13 @@ impl LaneSender {
     /// Keeps an exchange open until the peer leaves the core's view.
     async fn keep_open(self, url: Url) {
         let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
-        while let Some(opening) = self.with_core(|core, now| core.open_lane(now, self.peer)) {
+        while let Some(opening) = self.with_core(|core, now| core.peers_mut().open_lane(now, self.peer)) {
             let started = Instant::now();
             let (end, why) = match self.open(&url, &opening).await {
                 Ok(opened) => self.serve(opened).await,
                 Err(failed) => failed,
             };
-            self.with_core(|core, now| core.lane_ended(now, self.peer, opening.exchange));
+            self.with_core(|core, now| core.peers_mut().lane_ended(now, self.peer, opening.exchange));
             METRICS.lane_ends.of(end).inc();
             match end {
                 LaneEnd::Refused => self.with_core(|core, now| core.refused(now, self.peer)),
@@ -298,13 +298,13 @@ impl LaneSender {
 
     /// Writes the batches that are ready. Fails if the exchange has to end.
     fn write_batches(&self, exchange: ExchangeNumber, writer: &LaneWriter) -> Result<(), (LaneEnd, String)> {
-        while let Some(frame) = self.with_core(|core, now| core.take_lane_frame(now, self.peer, exchange)) {
+        while let Some(frame) = self.with_core(|core, now| core.peers_mut().take_lane_frame(now, self.peer, exchange)) {
             METRICS.forward_batches.inc();
             if !writer.write(frame) {
                 return Err((LaneEnd::Broken, "the connection takes no more".to_owned()));
             }
         }
-        if self.with_core(|core, _| core.is_lane_cut(self.peer)) {
+        if self.with_core(|core, _| core.peers().is_lane_cut(self.peer)) {
             writer.abort("lane cut");
             return Err((LaneEnd::Cut, "no progress, or the process was paused".to_owned()));
         }

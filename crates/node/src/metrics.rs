@@ -134,12 +134,12 @@ pub(super) fn publish_limits(settings: &Settings) {
 /// Publishes the counts and figures of the core.
 pub(super) fn publish(core: &NodeCore) {
     let (metrics, counts) = (&*METRICS, core.counts());
-    publish_suspects(core.suspects().count());
+    publish_suspects(core.peers().suspects().count());
     metrics.sessions.publish(core.sessions() as u64);
     metrics.held.publish(core.held_bytes() as u64);
     metrics.hold_refused.publish(core.hold_refused());
     metrics.lingering.publish(core.lingering() as u64);
-    metrics.lane_bytes.publish(core.lane_bytes() as u64);
+    metrics.lane_bytes.publish(core.peers().lane_bytes() as u64);
     metrics.lingering_refused.publish(counts.lingering_refused);
     metrics.resumed.publish(counts.resumed);
     metrics.detours.publish(counts.detours);

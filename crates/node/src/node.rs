@@ -108,7 +108,7 @@ impl Node {
 
     /// Returns `true` once discovery has named nodes. Before that this node cannot forward.
     pub(crate) fn has_view(&self) -> bool {
-        self.0.borrow().core.has_view()
+        self.0.borrow().core.peers().has_view()
     }
 
     /// Signs resume tokens by the first secret of `accepted` from now on, and accepts tokens of
@@ -123,7 +123,7 @@ impl Node {
         self.with_core(|core| {
             let now = Instant::now();
             core.set_resume_keys(accepted.iter().map(|secret| secret.resume_tokens().clone()).collect());
-            core.cut_lanes(now);
+            core.peers_mut().cut_lanes(now);
             unproven.iter().for_each(|trunk| core.trunk_down(now, *trunk));
         });
         let mut state = self.0.borrow_mut();
@@ -177,7 +177,7 @@ impl Node {
     pub async fn close_trunks(&self) {
         self.with_core(|core| core.close_trunks(Instant::now()));
         self.0.borrow().trunks.values().for_each(|signal| signal.flush_now());
-        let are_closed = || self.0.borrow().trunks.keys().all(|trunk| self.0.borrow().core.has_trunk(trunk));
+        let are_closed = || self.0.borrow().trunks.keys().all(|trunk| self.0.borrow().core.trunks().contains(trunk));
         // Remaining edges see the end of the process.
         until(CLOSE_TIMEOUT, CLOSE_CHECK_INTERVAL, are_closed).await;
     }
@@ -186,7 +186,7 @@ impl Node {
     pub(crate) fn edge_up(&self, accepted: Instant, server: EdgeServer) -> (TrunkKey, Rc<FlushSignal>) {
         let (trunk, signal) = self.trunk_up(|core| core.trunk_up(accepted));
         let mut state = self.0.borrow_mut();
-        state.core.name_edge(trunk, server.opener.server.as_str());
+        state.core.trunks_mut().name_edge(trunk, server.opener.server.as_str());
         state.edges.insert(trunk, server);
         drop(state);
         (trunk, signal)
@@ -225,9 +225,9 @@ impl State {
 
     /// Logs nodes that became suspect, and nodes that no longer are.
     fn log_suspects(&mut self) {
-        let suspects: Vec<_> = self.core.suspects().cloned().collect();
+        let suspects: Vec<_> = self.core.peers().suspects().cloned().collect();
         for node in suspects.iter().filter(|node| !self.suspects.contains(node)) {
-            if self.core.view().get(node.as_str()).is_some_and(|member| member.draining) {
+            if self.core.peers().view().get(node.as_str()).is_some_and(|member| member.draining) {
                 debug!(%node, "draining node does not answer any more");
             } else {
                 warn!(%node, "node suspect, others stand in for it");
@@ -253,15 +253,15 @@ impl State {
         if std::mem::replace(&mut self.is_prompt, is_prompt) != is_prompt {
             self.coalescer.set_prompt(is_prompt);
         }
-        for (number, answer) in self.core.take_operator_answers() {
+        for (number, answer) in self.core.rooms_mut().take_operator_answers() {
             if let Some(reply) = self.operator_replies.remove(&number) {
                 let _ = reply.send(answer);
             }
         }
         for (trunk, signal) in &self.trunks {
-            signal.request(self.core.trunk_wants(trunk));
+            signal.request(self.core.trunks().wants(trunk));
         }
-        for (peer, urgency) in self.core.take_woken_lanes() {
+        for (peer, urgency) in self.core.peers_mut().take_woken_lanes() {
             if let Some(lane) = self.lanes.get(peer) {
                 lane.signal.request(urgency);
             }
@@ -288,7 +288,7 @@ mod tests {
         let kicks_of_now = || {
             node.with_core(|core| {
                 core.learn_kick(Instant::now(), &KickName::new("anna"), unix_time().as_secs());
-                core.kicks().count()
+                core.kicks().iter().count()
             })
         };
         assert_eq!(kicks_of_now(), 0);

@@ -30,10 +30,10 @@ impl Floor {
         let latency_us: Vec<_> = self.direct.as_ref().map(latencies).unwrap_or_default();
         self.node.with_core_ref(|core| {
             let (counts, rooms) = (core.counts(), core.rooms().figures());
-            let mut suspects: Vec<_> = core.suspects().map(|node| node.as_str().to_owned()).collect();
+            let mut suspects: Vec<_> = core.peers().suspects().map(|node| node.as_str().to_owned()).collect();
             suspects.sort_unstable();
             Server {
-                view: view_name(core.view()),
+                view: view_name(core.peers().view()),
                 clients: core.sessions(),
                 lingering: core.lingering(),
                 held_bytes: core.held_bytes(),

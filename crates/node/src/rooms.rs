@@ -26,6 +26,6 @@ impl Node {
             state.operator_replies.insert(number, reply);
             number
         };
-        self.with_core(|core| core.request_for_operator(number, request));
+        self.with_core(|core| core.rooms_mut().request_for_operator(number, request));
     }
 }

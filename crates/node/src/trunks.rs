@@ -49,13 +49,14 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, opener: Opener, mut request:
                 let on_frames = |frames: &[u8]| -> Result<(), String> {
                     node.with_core(|core| {
                         // Frames of a trunk that is being closed are ignored.
-                        if !core.has_trunk(key) {
+                        if !core.trunks().contains(key) {
                             return Ok(());
                         }
                         core.trunk_frames(Instant::now(), key, frames).map_err(|error| error.to_string())
                     })
                 };
-                let next_batch = || node.with_core(|core| core.has_trunk(key).then(|| core.take_trunk_batch(key)));
+                let next_batch =
+                    || node.with_core(|core| core.trunks().contains(key).then(|| core.take_trunk_batch(key)));
                 let end = serve(stream, &early, &signal, on_frames, next_batch).await;
                 node.trunk_down(key);
                 info!(parent: &span, %end, "trunk of an edge ended");

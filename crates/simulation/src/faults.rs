@@ -137,7 +137,7 @@ impl World {
     /// Returns `true` if the node is up, can forward, and is in the last view that discovery sent.
     fn serves(&self, node: usize) -> bool {
         let is_named = self.members_seen_by(self.views.len().checked_sub(1)).contains(&node);
-        is_named && self.nodes[node].server.alive && self.nodes[node].core.has_view()
+        is_named && self.nodes[node].server.alive && self.nodes[node].core.peers().has_view()
     }
 
     /// Returns the nodes in discovery that do not drain.

@@ -77,9 +77,9 @@ impl World {
     pub(crate) fn update_lanes(&mut self, index: usize) {
         let place = |address: &str| address.trim_start_matches('n').split(':').next()?.parse().ok();
         let (node, exchanges) = (&mut self.nodes[index], &self.exchanges);
-        node.peers = node.core.peers().filter_map(|(key, address)| Some((key, place(address?)?))).collect();
+        node.peers = node.core.peers().addressed().filter_map(|(key, address)| Some((key, place(address?)?))).collect();
         let (peers, inbound) = (&node.peers, &node.inbound_lanes);
-        let outside = node.core.peers().filter(|(_, address)| address.is_none());
+        let outside = node.core.peers().addressed().filter(|(_, address)| address.is_none());
         let carriers: BTreeMap<_, _> = outside.filter_map(|(key, _)| Some((key, *inbound.get(&key)?))).collect();
         let is_over = |peer: &PeerKey, id: &mut ExchangeId| match exchanges[*id].carrier {
             Some(carrier) => carriers.get(peer) != Some(&carrier),
@@ -138,7 +138,7 @@ impl World {
     fn open_lane(&mut self, from: usize, peer: PeerKey) {
         let node = &mut self.nodes[from];
         let Some(&to) = node.peers.get(&peer) else { return };
-        let Some(mut opening) = node.core.open_lane(self.agenda.instant(), peer) else { return };
+        let Some(mut opening) = node.core.peers_mut().open_lane(self.agenda.instant(), peer) else { return };
         let (id, number) = (self.exchanges.len(), opening.exchange);
         if self.mutant == Some(Mutant::Incarnation) {
             opening.incarnation = Incarnation([0; 8]);
@@ -254,10 +254,10 @@ impl World {
     /// Sends the batches of a node's changed lanes, at once or at the next flush by their urgency.
     /// Ends exchanges that the core cuts.
     pub(crate) fn lanes_turn(&mut self, index: usize) {
-        for (peer, urgency) in self.nodes[index].core.take_woken_lanes() {
+        for (peer, urgency) in self.nodes[index].core.peers_mut().take_woken_lanes() {
             let Some(&id) = self.nodes[index].lanes.get(&peer) else { continue };
             match urgency {
-                _ if self.nodes[index].core.is_lane_cut(peer) => self.lane_ends(id, End::Sender),
+                _ if self.nodes[index].core.peers().is_lane_cut(peer) => self.lane_ends(id, End::Sender),
                 FlushUrgency::Idle => {}
                 FlushUrgency::Immediate => self.send_batches(id),
                 FlushUrgency::Delayed if std::mem::replace(&mut self.exchanges[id].is_waiting, true) => {}
@@ -275,7 +275,7 @@ impl World {
 
     fn send_batches(&mut self, id: ExchangeId) {
         let Exchange { from, peer, number, to, .. } = self.exchanges[id];
-        while let Some(frame) = self.nodes[from].core.take_lane_frame(self.agenda.instant(), peer, number) {
+        while let Some(frame) = self.nodes[from].core.peers_mut().take_lane_frame(self.agenda.instant(), peer, number) {
             let mut batch = &frame[HEAD_BYTES..];
             if let Ok((number, _)) = forward::open(&mut batch) {
                 self.counters.add("nodes: batches sent again", u64::from(number.0 <= self.nodes[from].last_batch));
@@ -287,7 +287,8 @@ impl World {
             }
             let batch: Rc<[u8]> = match self.mutant {
                 Some(mutant) => {
-                    let (hold, view) = (RemainingTtl::from_duration(self.hold), self.nodes[to].core.view().hash());
+                    let (hold, view) =
+                        (RemainingTtl::from_duration(self.hold), self.nodes[to].core.peers().view().hash());
                     let batch = self.once.without_repeats(mutant, (from, to), &frame[HEAD_BYTES..]);
                     Rc::from(mutant.between_nodes(&batch, hold, view))
                 }
@@ -333,7 +334,7 @@ impl World {
 
     /// Sends all acknowledgements of a node that are due.
     pub(crate) fn acknowledge_all(&mut self, index: usize) {
-        for (peer, number) in self.nodes[index].core.take_acknowledgements(self.agenda.instant()) {
+        for (peer, number) in self.nodes[index].core.peers_mut().take_acknowledgements(self.agenda.instant()) {
             if let Some(&id) = self.nodes[index].inbound_lanes.get(&peer) {
                 self.acknowledge_up_to(id, number);
             }
@@ -394,7 +395,7 @@ impl World {
         let Exchange { from, peer, number, .. } = *exchange;
         let was_open = std::mem::replace(&mut exchange.side(End::Sender).open, false);
         if was_open {
-            self.nodes[from].core.lane_ended(self.agenda.instant(), peer, number);
+            self.nodes[from].core.peers_mut().lane_ended(self.agenda.instant(), peer, number);
             self.carry(id, End::Sender, move |world| world.lane_ends(id, End::Receiver));
             if let Some(&returned) = self.nodes[from].inbound_lanes.get(&peer)
                 && self.exchanges[returned].carrier == Some(id)

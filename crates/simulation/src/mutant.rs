@@ -101,7 +101,7 @@ pub enum Mutant {
     /// An owner does not ask nodes to claim the seats of a room that it takes over.
     ClaimSeats,
     /// Edges do not count the attachments of a session.
-    Turns,
+    Attachments,
     /// Nodes do not drop the seats of sessions that end or move.
     SeatDrops,
     /// No copy of a room reaches another node.

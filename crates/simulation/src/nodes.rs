@@ -145,7 +145,7 @@ impl World {
 
     /// Returns `true` if the node has no view and thus refuses trunks and lanes.
     pub(crate) fn lacks_view(&self, index: usize) -> bool {
-        self.mutant != Some(Mutant::MissingView) && !self.nodes[index].core.has_view()
+        self.mutant != Some(Mutant::MissingView) && !self.nodes[index].core.peers().has_view()
     }
 
     /// Accepts a trunk, or refuses it if the node has no view. A severed one gets no answer.

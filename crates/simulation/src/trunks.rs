@@ -305,7 +305,7 @@ impl World {
         let conn = &mut self.conns[id];
         let wants = match (end, conn.link, conn.trunk) {
             (End::Edge, Some(link), _) => self.edges[conn.edge].core.wants(link),
-            (End::Node, _, Some(trunk)) => self.nodes[conn.node].core.trunk_wants(trunk),
+            (End::Node, _, Some(trunk)) => self.nodes[conn.node].core.trunks().wants(trunk),
             _ => FlushUrgency::Idle,
         };
         let side = conn.side(end);

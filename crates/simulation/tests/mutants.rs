@@ -65,7 +65,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats => (rooms(), Promise(4)),
         Mutant::Restore | Mutant::RoomIncarnations => (lost_rooms(), Promise(0)),
-        Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired | Mutant::RoomCopies => (rooms(), Promise(0)),
+        Mutant::SeatDrops | Mutant::Attachments | Mutant::RoomRetired | Mutant::RoomCopies => (rooms(), Promise(0)),
         Mutant::RepeatedRequests | Mutant::RoomCopied => (rooms(), Promise(0)),
         Mutant::RepeatedQueries => (rooms(), Promise(4)),
         Mutant::ClaimSeats => (rooms(), Promise(10)),

@@ -23,18 +23,13 @@ impl NodeCore {
 
     pub(super) fn add_trunk(&mut self, now: Instant, is_local: bool) -> TrunkKey {
         let trunk = self.trunks.add(now, is_local);
-        if self.is_draining() {
+        if self.peers.is_draining() {
             self.trunks.send(trunk, &ToEdge::Draining);
         }
         for (name, at) in self.kicks.iter() {
             self.trunks.send(trunk, &ToEdge::Kicked { name: name.as_str(), at, at_once: false });
         }
         trunk
-    }
-
-    /// Returns `true` if the trunk is up: neither [`Self::trunk_down`] nor another call removed it.
-    pub fn has_trunk(&self, trunk: TrunkKey) -> bool {
-        self.trunks.contains(trunk)
     }
 
     /// Removes a lost trunk. Its sessions linger, and its clients count as absent until they attach

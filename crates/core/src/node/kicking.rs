@@ -1,5 +1,5 @@
 //! Kicks by operators. Edges close the sockets and reject older tokens. Nodes forward kicks to all
-//! edges, and keep them for edges that connect later. The shell and `inputs` call this module.
+//! edges, and keep them for edges that connect later.
 
 use std::time::{Instant, UNIX_EPOCH};
 
@@ -49,17 +49,6 @@ impl NodeCore {
     /// Adds a kick of an earlier run of this node, also one that this clock has not reached.
     pub fn restore_kick(&mut self, name: &KickName, at: u64) {
         self.kicks.add(name, at);
-    }
-
-    /// Returns the latest kick of each client, oldest first, with its time in seconds since 1970.
-    /// The list has at most [`KickList::MAX_CLIENTS`] clients and forgets the oldest kicks.
-    pub fn kicks(&self) -> impl Iterator<Item = (&KickName, u64)> {
-        self.kicks.iter()
-    }
-
-    /// Returns the number of changes of [`Self::kicks`] since the start.
-    pub fn kick_changes(&self) -> u64 {
-        self.kicks.changes()
     }
 
     /// Stores a new kick, ends an older lingering session, and forwards the kick to all edges

@@ -79,17 +79,17 @@ use slotmap::new_key_type;
 use self::custody::Custody;
 use self::directory::Directory;
 use self::outbound::OutboundMessage;
-use self::peers::Peers;
-use self::trunks::Trunks;
 use crate::ice::IceServers;
 
 pub use self::batch::{BatchError, InboundExchange};
 pub use self::directory::UndeliveredSender;
 pub use self::hold::HoldLimits;
 pub use self::kicking::KickedHere;
+pub use self::peers::Peers;
 pub use self::report::SessionReport;
 pub use self::rules::Rules;
 pub use self::sweep::{IDLE_SWEEP_INTERVAL, SWEEP_INTERVAL};
+pub use self::trunks::Trunks;
 
 new_key_type! {
     /// Key of an edge's trunk. After the trunk is removed it names no other trunk.

@@ -19,7 +19,7 @@ use slotmap::SlotMap;
 use super::batch::InboundExchange;
 use super::inbound_lane::InboundLane;
 use super::lane::{Lane, MAX_WAITING, QueuedEnvelope, QueuedOutcome};
-use super::{NodeCore, PeerKey, Rules, Settings};
+use super::{PeerKey, Rules, Settings};
 use crate::edge::FlushUrgency;
 use signaling_membership::{FailureDetector, NodeEntry, View};
 
@@ -71,7 +71,7 @@ struct FormerPeer {
 }
 
 /// All peer nodes, and this node's own rank.
-pub(super) struct Peers {
+pub struct Peers {
     id: NodeId,
     incarnation: Incarnation,
     hash_seed: u64,
@@ -88,7 +88,7 @@ pub(super) struct Peers {
     /// Peers that left the view, in order of time.
     former: VecDeque<FormerPeer>,
     /// Suspects in the ranking.
-    suspects: usize,
+    suspect_count: usize,
     /// Numbers of the last batch and exchange in any lane: a peer that returns to the view gets no
     /// number twice.
     batches: BatchNumber,
@@ -112,7 +112,7 @@ impl Peers {
             peers: SlotMap::with_key(),
             by_id: FxHashMap::default(),
             former: VecDeque::new(),
-            suspects: 0,
+            suspect_count: 0,
             batches: BatchNumber::default(),
             exchanges: ExchangeNumber::default(),
             woken: Vec::new(),
@@ -120,9 +120,31 @@ impl Peers {
         }
     }
 
-    /// Returns the latest view.
-    pub(super) fn view(&self) -> &View {
+    /// Returns the view that this node routes by.
+    pub fn view(&self) -> &View {
         &self.view
+    }
+
+    /// Returns `true` if the present view names nodes. A node without a view cannot forward, so
+    /// edges and peer nodes must treat it as down.
+    pub fn has_view(&self) -> bool {
+        !self.view.is_empty()
+    }
+
+    /// Returns `true` if a node may own clients, suspect or not: it is in the view, and does not
+    /// drain unless all members drain.
+    pub fn is_eligible(&self, node: &str) -> bool {
+        self.ranking.index_of(node).is_some()
+    }
+
+    /// Returns the suspect nodes, in no order.
+    pub fn suspects(&self) -> impl Iterator<Item = &NodeId> {
+        self.peers.values().filter(|peer| peer.trust.is_suspect()).map(|peer| &peer.id)
+    }
+
+    /// Returns `true` if this node drains.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining
     }
 
     /// Returns the number of items dropped because there was no lane, or no room in it.
@@ -177,7 +199,7 @@ impl Peers {
     }
 
     fn count_suspects(&mut self) {
-        self.suspects = self.by_rank.iter().flatten().filter(|peer| self.is_suspect(**peer)).count();
+        self.suspect_count = self.by_rank.iter().flatten().filter(|peer| self.is_suspect(**peer)).count();
     }
 
     /// Returns the key of a node, and adds it if necessary. It may send before the view has it.
@@ -201,7 +223,7 @@ impl Peers {
     }
 
     /// Returns a peer's name. `None`: it is unknown.
-    pub(super) fn id(&self, peer: PeerKey) -> Option<&NodeId> {
+    pub fn id(&self, peer: PeerKey) -> Option<&NodeId> {
         self.peers.get(peer).map(|peer| &peer.id)
     }
 
@@ -209,7 +231,7 @@ impl Peers {
     /// suspect. If all are suspect, [`Self::owner_by_view`]. `None`: this node, or no view.
     #[inline]
     pub(super) fn owner(&self, key: KeyHash) -> Option<PeerKey> {
-        if self.suspects == 0 {
+        if self.suspect_count == 0 {
             return self.owner_by_view(key);
         }
         match self.ranking.owner_where(key, |rank| self.at(rank).is_none_or(|peer| !self.is_suspect(peer))) {
@@ -227,7 +249,7 @@ impl Peers {
     /// Returns the next peer for a detour: the suspect owner if it answers again, or else the next
     /// candidate. `avoid` excludes nodes. `None`: the owner is not suspect, or no peer is left.
     pub(super) fn detour(&self, key: KeyHash, avoid: impl Fn(&NodeId) -> bool) -> Option<PeerKey> {
-        if self.suspects == 0 || !self.owner_by_view(key).is_some_and(|owner| self.is_suspect(owner)) {
+        if self.suspect_count == 0 || !self.owner_by_view(key).is_some_and(|owner| self.is_suspect(owner)) {
             return None;
         }
         let is_open =
@@ -242,7 +264,7 @@ impl Peers {
 
     /// Returns `true` if a suspect peer is eligible to own clients.
     pub(super) fn has_suspects(&self) -> bool {
-        self.suspects > 0
+        self.suspect_count > 0
     }
 
     /// Returns `true` if a peer is suspect or unknown.
@@ -410,7 +432,7 @@ impl Peers {
     }
 
     /// Ends the exchanges of all lanes to peers. The shell opens new ones.
-    pub(super) fn cut_lanes(&mut self, now: Instant) {
+    pub fn cut_lanes(&mut self, now: Instant) {
         for (key, peer) in &mut self.peers {
             peer.lane.cut(now);
             self.woken.push(key);
@@ -470,49 +492,28 @@ impl Peers {
     }
 }
 
-impl NodeCore {
+/// The lanes to peers, as the shell runs them.
+impl Peers {
     /// Returns the peer nodes with the addresses (`host:port`) of their internal listeners. `None`:
     /// the view lacks the node, and frames for it return on the exchange that it has opened. A node
     /// of neither kind is left out.
-    pub fn peers(&self) -> impl Iterator<Item = (PeerKey, Option<&str>)> {
-        self.peers.peers.iter().filter_map(|(key, peer)| match self.peers.view.get(peer.id.as_str()) {
+    pub fn addressed(&self) -> impl Iterator<Item = (PeerKey, Option<&str>)> {
+        self.peers.iter().filter_map(|(key, peer)| match self.view.get(peer.id.as_str()) {
             Some(member) => Some((key, Some(member.address.as_str()))),
             None => peer.inbound.is_open().then_some((key, None)),
         })
     }
 
-    /// Returns the name of a peer node. `None`: the peer is unknown.
-    pub fn peer_id(&self, peer: PeerKey) -> Option<&NodeId> {
-        self.peers.id(peer)
-    }
-
-    /// Returns `true` if a node may own clients, suspect or not: it is in the view, and does not
-    /// drain unless all members drain.
-    pub fn is_eligible(&self, node: &str) -> bool {
-        self.peers.ranking.index_of(node).is_some()
-    }
-
-    /// Returns the suspect nodes, in no order.
-    pub fn suspects(&self) -> impl Iterator<Item = &NodeId> {
-        self.peers.peers.values().filter(|peer| peer.trust.is_suspect()).map(|peer| &peer.id)
-    }
-
-    /// Returns `true` if this node drains.
-    pub fn is_draining(&self) -> bool {
-        self.peers.is_draining
-    }
-
     /// Starts the next exchange of the lane to a peer in place of the last. Returns the content of
     /// its request. `None`: the peer is unknown.
     pub fn open_lane(&mut self, now: Instant, peer: PeerKey) -> Option<Opening> {
-        let Peers { id, incarnation, peers, exchanges, .. } = &mut self.peers;
-        let exchange = peers.get_mut(peer)?.lane.open(now, exchanges);
-        Some(Opening { sender: id.to_string(), incarnation: *incarnation, exchange })
+        let exchange = self.peers.get_mut(peer)?.lane.open(now, &mut self.exchanges);
+        Some(Opening { sender: self.id.to_string(), incarnation: self.incarnation, exchange })
     }
 
     /// Takes the peers whose lanes may have changed, with the urgency of a frame or exchange end.
     pub fn take_woken_lanes(&mut self) -> Vec<(PeerKey, FlushUrgency)> {
-        let Peers { peers, woken, .. } = &mut self.peers;
+        let Self { peers, woken, .. } = self;
         let mut lanes = Vec::with_capacity(woken.len());
         for key in woken.drain(..) {
             if let Some(peer) = peers.get_mut(key) {
@@ -527,22 +528,35 @@ impl NodeCore {
     /// `None`: nothing to send, the window is full, or `exchange` is not open. A frame has the form
     /// of [`signaling_wire::lane::frame`].
     pub fn take_lane_frame(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<Vec<u8>> {
-        let Peers { peers, batches, .. } = &mut self.peers;
+        let Self { peers, batches, .. } = self;
         let lane = peers.get_mut(peer).map(|peer| &mut peer.lane).filter(|lane| lane.is_current(exchange));
         lane?.take_frame(now, batches)
+    }
+
+    /// Handles the end of an exchange. The next one sends the unacknowledged batches again. No
+    /// effect if it was replaced.
+    pub fn lane_ended(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) {
+        if let Some(lane) = self.lane_in(peer, exchange) {
+            lane.ended(now);
+        }
+    }
+
+    /// Returns `true` if the shell has to end the exchange to a peer, or if the peer is unknown.
+    pub fn is_lane_cut(&self, peer: PeerKey) -> bool {
+        self.lane(peer).is_none_or(Lane::is_cut)
     }
 
     /// Takes the acknowledgements that are due now: for each peer the number of its last executed
     /// batch.
     pub fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, BatchNumber)> {
-        let due = self.peers.peers.iter_mut().map(|(key, peer)| (key, peer.inbound.take_acknowledgement(now)));
+        let due = self.peers.iter_mut().map(|(key, peer)| (key, peer.inbound.take_acknowledgement(now)));
         due.filter_map(|(key, number)| Some((key, number?))).collect()
     }
 
     /// Returns the bytes in all lanes to other nodes, queued or without an acknowledgement. Queued
     /// outcomes do not count.
     pub fn lane_bytes(&self) -> usize {
-        self.peers.peers.values().map(|peer| peer.lane.waiting_bytes()).sum()
+        self.peers.values().map(|peer| peer.lane.waiting_bytes()).sum()
     }
 }
 

@@ -9,8 +9,8 @@ use signaling_rendezvous::KeyHash;
 use signaling_wire::SessionId;
 use signaling_wire::trunk::Slot;
 
-use super::{NodeCore, PeerKey, Settings};
-use signaling_membership::View;
+use super::{NodeCore, PeerKey, Peers, Settings, Trunks};
+use crate::edge::KickList;
 
 /// A session with a socket.
 #[derive(Debug, Clone, Copy)]
@@ -43,15 +43,35 @@ impl NodeCore {
         &self.settings
     }
 
-    /// Returns the view that this node routes by.
-    pub fn view(&self) -> &View {
-        self.peers.view()
+    /// Returns the peer nodes, and this node's view.
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// Returns the peer nodes, to run their lanes.
+    pub fn peers_mut(&mut self) -> &mut Peers {
+        &mut self.peers
+    }
+
+    /// Returns the trunks from edges.
+    pub fn trunks(&self) -> &Trunks {
+        &self.trunks
+    }
+
+    /// Returns the trunks from edges, for requests to their servers.
+    pub fn trunks_mut(&mut self) -> &mut Trunks {
+        &mut self.trunks
+    }
+
+    /// Returns the latest kick of each client.
+    pub fn kicks(&self) -> &KickList {
+        &self.kicks
     }
 
     /// Returns a client's owner, and the node that stands in for it. No owner: there is no view. No
     /// stand-in: the owner is not suspect, or all eligible nodes are.
     pub fn owners(&self, client: &ClientId) -> (Option<&NodeId>, Option<&NodeId>) {
-        if !self.has_view() {
+        if !self.peers.has_view() {
             return (None, None);
         }
         let key = KeyHash::of(client.as_str());

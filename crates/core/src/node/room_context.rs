@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
-use signaling_rooms::{Context, Peer, Request, RoomAnswer, RoomCommit, Rooms, Socket, Step};
+use signaling_rooms::{Context, Peer, Rooms, Socket, Step};
 use signaling_wire::SessionId;
 
 use super::directory::Directory;
@@ -38,27 +38,15 @@ impl NodeCore {
         &self.rooms
     }
 
+    /// Returns the rooms of this node, for requests and answers that decide nothing.
+    pub fn rooms_mut(&mut self) -> &mut Rooms<OutboundMessage> {
+        &mut self.rooms
+    }
+
     /// Sends the queued operations to the owners of their rooms. Background ones stay queued while
     /// 10,000 requests have no answer.
     pub fn send_room_tasks(&mut self, now: Instant) {
         self.with_rooms(|rooms| rooms.send_room_tasks(now));
-    }
-
-    /// Queues an operation for an operator. [`Self::take_operator_answers`] returns its answer by
-    /// this number.
-    pub fn request_for_operator(&mut self, number: u64, request: Request) {
-        self.rooms.request_for_operator(number, request);
-    }
-
-    /// Takes the answers for operators.
-    pub fn take_operator_answers(&mut self) -> Vec<RoomAnswer> {
-        self.rooms.take_operator_answers()
-    }
-
-    /// Takes the operations whose results this node announced, as
-    /// [`Rooms::take_commits`](signaling_rooms::Rooms::take_commits).
-    pub fn take_room_commits(&mut self) -> Vec<RoomCommit> {
-        self.rooms.take_commits()
     }
 
     /// Returns rooms ready for an input. What they decide is not carried out.

@@ -217,7 +217,7 @@ impl NodeCore {
         if let Some(credential) = self.directory.lingering.get(to).and_then(|lingering| lingering.credential) {
             message.reserved_for.get_or_insert_with(|| Box::new(credential));
         }
-        if self.is_draining() && self.peers.owner_by_view(message.to).is_some() {
+        if self.peers.is_draining() && self.peers.owner_by_view(message.to).is_some() {
             // The sender's node has the new owner in its view now or soon.
             return self.return_outcome(now, &message, EnvelopeOutcome::Retransmit);
         }

@@ -19,7 +19,7 @@ const MAX_QUEUED: usize = 64 * 1024 * 1024;
 
 /// All trunks of this node.
 #[derive(Debug, Default)]
-pub(super) struct Trunks {
+pub struct Trunks {
     trunks: SlotMap<TrunkKey, Trunk>,
 }
 
@@ -79,7 +79,8 @@ impl Trunks {
         Some(sessions)
     }
 
-    pub(super) fn contains(&self, trunk: TrunkKey) -> bool {
+    /// Returns `true` until the trunk is lost.
+    pub fn contains(&self, trunk: TrunkKey) -> bool {
         self.trunks.contains_key(trunk)
     }
 
@@ -180,16 +181,56 @@ impl Trunks {
     }
 }
 
-impl NodeCore {
+/// Trunks, as the shell and operators use them.
+impl Trunks {
     /// Returns the urgency of the trunk's next batch; `Idle` for a lost trunk.
-    pub fn trunk_wants(&self, trunk: TrunkKey) -> FlushUrgency {
-        match self.trunks.trunks.get(trunk) {
+    pub fn wants(&self, trunk: TrunkKey) -> FlushUrgency {
+        match self.trunks.get(trunk) {
             Some(trunk) if !trunk.out.is_empty() => FlushUrgency::Immediate,
             Some(trunk) if !trunk.lazy.is_empty() || !trunk.with_outcomes.is_empty() => FlushUrgency::Delayed,
             _ => FlushUrgency::Idle,
         }
     }
 
+    /// Stores the name of a trunk's edge, for operators. Ignores a lost trunk.
+    pub fn name_edge(&mut self, trunk: TrunkKey, name: &str) {
+        if let Some(trunk) = self.trunks.get_mut(trunk) {
+            trunk.edge = Some(name.into());
+        }
+    }
+
+    /// Asks the edges of all trunks from other processes for reports about their servers.
+    pub fn request_statuses(&mut self) {
+        for trunk in self.trunks.values_mut().filter(|trunk| !trunk.is_local) {
+            trunk.status = Status::Requested;
+            trunk.out.add(|out| ToEdge::StatusRequest.append(out));
+        }
+    }
+
+    /// Has the server of the edge with this name taken out of service for an operator, or returned.
+    /// Returns `false` if no trunk of this name is connected.
+    pub fn set_edge_drained(&mut self, name: &str, drained: bool) -> bool {
+        let is_its = |trunk: &&mut Trunk| !trunk.is_local && trunk.edge.as_deref() == Some(name);
+        // An edge that renews its trunk has two.
+        let trunks = self.trunks.values_mut().filter(is_its);
+        trunks.map(|trunk| trunk.out.add(|out| ToEdge::SetDrained { drained }.append(out))).count() > 0
+    }
+
+    /// Returns `true` if an edge has not answered the last request for reports.
+    pub fn awaits_statuses(&self) -> bool {
+        self.trunks.values().any(|trunk| trunk.status == Status::Requested)
+    }
+
+    /// Returns the reports of edges since the last request, as JSON.
+    pub fn statuses(&self) -> impl Iterator<Item = &[u8]> {
+        self.trunks.values().filter_map(|trunk| match &trunk.status {
+            Status::Received(report) => Some(&**report),
+            Status::Unknown | Status::Requested => None,
+        })
+    }
+}
+
+impl NodeCore {
     /// Takes the trunk's next batch, with outcomes last; empty without frames or a trunk. It has at
     /// most twice [`MAX_BATCH_BYTES`](signaling_wire::limits::MAX_BATCH_BYTES). Others may follow.
     pub fn take_trunk_batch(&mut self, key: TrunkKey) -> Vec<u8> {
@@ -220,43 +261,6 @@ impl NodeCore {
         ended.map(|(key, _)| key).collect::<Vec<_>>().into_iter().for_each(|trunk| self.trunk_down(now, trunk));
     }
 
-    /// Stores the name of a trunk's edge, for operators. Ignores a lost trunk.
-    pub fn name_edge(&mut self, trunk: TrunkKey, name: &str) {
-        if let Some(trunk) = self.trunks.trunks.get_mut(trunk) {
-            trunk.edge = Some(name.into());
-        }
-    }
-
-    /// Asks the edges of all trunks from other processes for reports about their servers.
-    pub fn request_statuses(&mut self) {
-        for trunk in self.trunks.trunks.values_mut().filter(|trunk| !trunk.is_local) {
-            trunk.status = Status::Requested;
-            trunk.out.add(|out| ToEdge::StatusRequest.append(out));
-        }
-    }
-
-    /// Has the server of the edge with this name taken out of service for an operator, or returned.
-    /// Returns `false` if no trunk of this name is connected.
-    pub fn set_edge_drained(&mut self, name: &str, drained: bool) -> bool {
-        let is_its = |trunk: &&mut Trunk| !trunk.is_local && trunk.edge.as_deref() == Some(name);
-        // An edge that renews its trunk has two.
-        let trunks = self.trunks.trunks.values_mut().filter(is_its);
-        trunks.map(|trunk| trunk.out.add(|out| ToEdge::SetDrained { drained }.append(out))).count() > 0
-    }
-
-    /// Returns `true` if an edge has not answered the last request for reports.
-    pub fn awaits_statuses(&self) -> bool {
-        self.trunks.trunks.values().any(|trunk| trunk.status == Status::Requested)
-    }
-
-    /// Returns the reports of edges since the last request, as JSON.
-    pub fn statuses(&self) -> impl Iterator<Item = &[u8]> {
-        self.trunks.trunks.values().filter_map(|trunk| match &trunk.status {
-            Status::Received(report) => Some(&**report),
-            Status::Unknown | Status::Requested => None,
-        })
-    }
-
     /// Returns for each trunk the name of its edge, the number of clients served over it, and of
     /// uplink frames received from it. No name: the edge is this node's own, or has sent none.
     pub fn edges(&self) -> impl Iterator<Item = (Option<&str>, usize, u64)> {
@@ -284,18 +288,18 @@ mod tests {
             let mut bytes = Vec::new();
             ToNode::Status { report }.append(&mut bytes);
             node.trunk_frames(now, trunk, &bytes).unwrap();
-            node.statuses().map(<[u8]>::to_vec).collect::<Vec<_>>()
+            node.trunks().statuses().map(<[u8]>::to_vec).collect::<Vec<_>>()
         };
         assert!(reports(&mut node, b"1").is_empty());
-        node.request_statuses();
+        node.trunks_mut().request_statuses();
         assert!(node.take_trunk_batch(local).is_empty(), "its own edge is no other server");
         assert_eq!(ToEdge::take(&mut &*node.take_trunk_batch(trunk)).unwrap(), ToEdge::StatusRequest);
-        node.name_edge(trunk, "b0");
-        assert!(node.set_edge_drained("b0", true) && !node.set_edge_drained("b1", true));
+        node.trunks_mut().name_edge(trunk, "b0");
+        assert!(node.trunks_mut().set_edge_drained("b0", true) && !node.trunks_mut().set_edge_drained("b1", true));
         assert_eq!(ToEdge::take(&mut &*node.take_trunk_batch(trunk)).unwrap(), ToEdge::SetDrained { drained: true });
-        assert!(node.awaits_statuses());
+        assert!(node.trunks().awaits_statuses());
         assert_eq!(reports(&mut node, b"2"), [b"2"]);
-        assert!(!node.awaits_statuses());
+        assert!(!node.trunks().awaits_statuses());
         assert_eq!(reports(&mut node, b"3"), [b"2"]);
     }
 
@@ -309,7 +313,7 @@ mod tests {
             node.trunks.trunks[trunk].out.add(|out| *out = vec![0; MAX_QUEUED]);
             node.trunks.trunks[trunk].lazy.add(|out| *out = vec![0; 1_000 + excess]);
             node.sweep(now);
-            assert_eq!(node.has_trunk(trunk), stays, "{is_local} {excess}");
+            assert_eq!(node.trunks().contains(trunk), stays, "{is_local} {excess}");
         }
     }
 }

@@ -6,7 +6,6 @@ use std::time::Instant;
 use signaling_wire::trunk::ToEdge;
 use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation};
 
-use super::lane::Lane;
 use super::{NodeCore, PeerKey};
 use signaling_membership::View;
 
@@ -20,12 +19,6 @@ impl NodeCore {
         self.directory.locations.retain(|_, known| !known.released);
         self.with_rooms(|rooms| rooms.adopt_room_view(now));
         self.reroute_clients(now);
-    }
-
-    /// Returns `true` if the present view names nodes. A node without a view cannot forward, so
-    /// edges and peer nodes must treat it as down.
-    pub fn has_view(&self) -> bool {
-        !self.peers.view().is_empty()
     }
 
     /// Starts draining: this node owns nothing while another member does not drain. Sends
@@ -88,24 +81,6 @@ impl NodeCore {
             lane.acknowledged(now, number);
             self.answered(now, peer);
         }
-    }
-
-    /// Handles the end of an exchange. The next one sends the unacknowledged batches again. No
-    /// effect if it was replaced.
-    pub fn lane_ended(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) {
-        if let Some(lane) = self.peers.lane_in(peer, exchange) {
-            lane.ended(now);
-        }
-    }
-
-    /// Returns `true` if the shell has to end the exchange to a peer, or if the peer is unknown.
-    pub fn is_lane_cut(&self, peer: PeerKey) -> bool {
-        self.peers.lane(peer).is_none_or(Lane::is_cut)
-    }
-
-    /// Ends the open exchanges of the lanes to all peers. The shell opens new ones.
-    pub fn cut_lanes(&mut self, now: Instant) {
-        self.peers.cut_lanes(now);
     }
 
     pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) {

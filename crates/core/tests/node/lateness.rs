@@ -37,11 +37,11 @@ fn pair() -> ((Node, TrunkKey), (Node, TrunkKey), String) {
 fn late_batch_of_a_lane_shortens_the_ttls_in_it() {
     let ((mut sender, senders), (mut holder, recipients), bob) = pair();
     let (exchange, inbound) = sender.opens_lane_to(&mut holder);
-    let peer = sender.core.peers().next().unwrap().0;
+    let peer = sender.core.peers().addressed().next().unwrap().0;
     for (seq, late) in [(1, 0), (2, 3), (3, 4), (4, 5)] {
         sender.now += SECOND;
         sender.up(senders, 0, seq, &bob, 0);
-        let frame = sender.core.take_lane_frame(sender.now, peer, exchange).unwrap();
+        let frame = sender.core.peers_mut().take_lane_frame(sender.now, peer, exchange).unwrap();
         holder.now = sender.now + late * SECOND;
         holder.core.batch(holder.now, inbound, &frame[HEAD_BYTES..]).unwrap();
         assert_eq!(ttls(&mut holder.core, recipients).1, [HOLD - late * SECOND]);
@@ -52,9 +52,9 @@ fn late_batch_of_a_lane_shortens_the_ttls_in_it() {
 fn batch_over_5_s_late_comes_again_in_the_next_exchange() {
     let ((mut sender, senders), (mut holder, recipients), bob) = pair();
     let (exchange, inbound) = sender.opens_lane_to(&mut holder);
-    let peer = sender.core.peers().next().unwrap().0;
+    let peer = sender.core.peers().addressed().next().unwrap().0;
     sender.up(senders, 0, 1, &bob, 0);
-    let frame = sender.core.take_lane_frame(sender.now, peer, exchange).unwrap();
+    let frame = sender.core.peers_mut().take_lane_frame(sender.now, peer, exchange).unwrap();
     holder.now = sender.now + 5 * SECOND + 10 * MS;
     let batch = &frame[HEAD_BYTES..];
     assert!(matches!(holder.core.batch(holder.now, inbound, batch), Err(BatchError::TooLate(_))));
@@ -70,10 +70,10 @@ fn slow_opening_of_an_exchange_shortens_no_ttl() {
     let ((mut sender, senders), (mut holder, recipients), bob) = pair();
     holder.now += 2 * SECOND;
     let (exchange, inbound) = sender.opens_lane_to(&mut holder);
-    let peer = sender.core.peers().next().unwrap().0;
+    let peer = sender.core.peers().addressed().next().unwrap().0;
     (sender.now, holder.now) = (sender.now + 2 * SECOND, holder.now + 2 * SECOND);
     sender.up(senders, 0, 1, &bob, 0);
-    let frame = sender.core.take_lane_frame(sender.now, peer, exchange).unwrap();
+    let frame = sender.core.peers_mut().take_lane_frame(sender.now, peer, exchange).unwrap();
     holder.core.batch(holder.now, inbound, &frame[HEAD_BYTES..]).unwrap();
     assert_eq!(ttls(&mut holder.core, recipients).1, [HOLD]);
 }

@@ -71,7 +71,7 @@ impl Node {
     }
 
     fn peer(&self) -> PeerKey {
-        self.core.peers().next().unwrap().0
+        self.core.peers().addressed().next().unwrap().0
     }
 
     /// Sends the node a frame from the trunk's edge.
@@ -144,14 +144,15 @@ impl Node {
     /// Opens an exchange of the lane to node "b", its only peer.
     pub(crate) fn opens_lane(&mut self) -> (PeerKey, ExchangeNumber) {
         let peer = self.peer();
-        let exchange = self.core.open_lane(self.now, peer).unwrap().exchange;
+        let exchange = self.core.peers_mut().open_lane(self.now, peer).unwrap().exchange;
         self.core.lane_opened(self.now, peer, exchange, incarnation_of("b"));
         (peer, exchange)
     }
 
     /// Opens an exchange of the lane to the other node, its only peer.
     pub(crate) fn opens_lane_to(&mut self, other: &mut Self) -> (ExchangeNumber, InboundExchange) {
-        let opening = self.core.open_lane(self.now, self.peer()).unwrap();
+        let peer = self.peer();
+        let opening = self.core.peers_mut().open_lane(self.now, peer).unwrap();
         let inbound = other.core.accept_lane(other.now, &opening).unwrap().unwrap();
         self.core.lane_opened(self.now, self.peer(), opening.exchange, other.core.settings().incarnation);
         (opening.exchange, inbound)
@@ -161,7 +162,7 @@ impl Node {
     pub(crate) fn sends_to(&mut self, other: &mut Self) {
         let (peer, (exchange, inbound)) = (self.peer(), self.opens_lane_to(other));
         let mut last = BatchNumber::default();
-        while let Some(frame) = self.core.take_lane_frame(self.now, peer, exchange) {
+        while let Some(frame) = self.core.peers_mut().take_lane_frame(self.now, peer, exchange) {
             last = forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap().0;
             other.core.batch(other.now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
         }
@@ -173,7 +174,7 @@ impl Node {
     pub(crate) fn returns_to(&mut self, other: &mut Self, at: InboundExchange, own: (PeerKey, ExchangeNumber)) {
         let exchange = self.core.open_return(self.now, at).unwrap();
         let inbound = other.core.accept_return(other.now, own, exchange).unwrap();
-        while let Some(frame) = self.core.take_lane_frame(self.now, at.peer, exchange) {
+        while let Some(frame) = self.core.peers_mut().take_lane_frame(self.now, at.peer, exchange) {
             other.core.batch(other.now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
         }
         let last = other.core.take_acknowledgement(other.now, own.0).unwrap();
@@ -183,7 +184,7 @@ impl Node {
     /// Takes the batches that wait for the only peer, in an exchange that never ends.
     pub(crate) fn take_batches(&mut self) -> Vec<Vec<u8>> {
         let (peer, exchange) = self.opens_lane();
-        let frames = std::iter::from_fn(|| self.core.take_lane_frame(self.now, peer, exchange));
+        let frames = std::iter::from_fn(|| self.core.peers_mut().take_lane_frame(self.now, peer, exchange));
         frames.map(|frame| frame[lane::HEAD_BYTES..].to_vec()).collect()
     }
 }

@@ -16,7 +16,7 @@ fn client(name: &str) -> ClientId {
 #[test]
 fn reports_show_pending_held_and_unconfirmed_messages() {
     let (mut node, trunk) = Node::among(&["a"]);
-    node.core.name_edge(trunk, "balancer-0");
+    node.core.trunks_mut().name_edge(trunk, "balancer-0");
     node.attach(trunk, 0, "anna", 0);
     node.up(trunk, 0, 1, "bert", 10);
     node.up(trunk, 0, 2, "bert", 10);
@@ -45,11 +45,11 @@ fn reports_tell_suspects_and_draining_nodes_from_owners() {
     assert_eq!(owners(&node, &of_b).1, None);
 
     node.pass(3 * SECOND);
-    assert!(node.core.suspects().any(|id| id.as_str() == "b") && node.core.is_eligible("b"));
+    assert!(node.core.peers().suspects().any(|id| id.as_str() == "b") && node.core.peers().is_eligible("b"));
     assert_eq!(owners(&node, &of_b), ("b".to_owned(), Some("a".to_owned())));
 
     node.core.drain(node.now);
-    assert!(node.core.is_draining() && !node.core.is_eligible("a"));
+    assert!(node.core.peers().is_draining() && !node.core.peers().is_eligible("a"));
 }
 
 #[test]

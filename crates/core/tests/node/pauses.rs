@@ -21,7 +21,7 @@ impl Node {
         (1..100).find(|_| {
             self.now += interval;
             self.core.sweep(self.now);
-            self.core.suspects().count() > 0
+            self.core.peers().suspects().count() > 0
         })
     }
 }
@@ -32,11 +32,11 @@ fn short_pause_suspects_nobody() {
     let (peer, exchange) = node.opens_lane();
     node.pass(SECOND);
     node.is_paused();
-    assert_eq!(node.core.suspects().count(), 0);
-    assert!(!node.core.is_lane_cut(peer));
+    assert_eq!(node.core.peers().suspects().count(), 0);
+    assert!(!node.core.peers().is_lane_cut(peer));
     node.core.lane_acknowledged(node.now, peer, exchange, Default::default());
     node.pass(SECOND);
-    assert_eq!(node.core.suspects().count(), 0);
+    assert_eq!(node.core.peers().suspects().count(), 0);
     assert_eq!(node.sweeps_until_suspect(SECOND / 20), Some(20), "the pause does not count for later silence");
 }
 

@@ -86,7 +86,7 @@ fn message_is_rerouted_when_a_suspect_stops_answering_again() {
     let here = client_of("a", &["a", "b"]);
     other.attach(there, 0, &here, 0);
     other.sends_to(&mut node);
-    let peer = node.core.peers().next().unwrap().0;
+    let peer = node.core.peers().addressed().next().unwrap().0;
     node.core.refused(node.now, peer);
     // It answers again, as a suspect.
     node.opens_lane();
@@ -114,18 +114,22 @@ fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
     holder.attach(recipients, 0, &bob, 0);
     sender.up(senders, 0, 1, &bob, 0);
     let (peer, exchange) = sender.opens_lane();
-    let frame = sender.core.take_lane_frame(sender.now, peer, exchange).unwrap();
-    sender.core.lane_ended(sender.now, peer, exchange);
+    let frame = sender.core.peers_mut().take_lane_frame(sender.now, peer, exchange).unwrap();
+    sender.core.peers_mut().lane_ended(sender.now, peer, exchange);
     let (exchange, inbound) = sender.opens_lane_to(&mut holder);
-    assert_eq!(sender.core.take_lane_frame(sender.now, peer, exchange), Some(frame.clone()), "the window comes again");
+    assert_eq!(
+        sender.core.peers_mut().take_lane_frame(sender.now, peer, exchange),
+        Some(frame.clone()),
+        "the window comes again"
+    );
     holder.core.batch(holder.now, inbound, &frame[HEAD_BYTES..]).unwrap();
     holder.send_frame(recipients, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
-    assert_eq!(holder.core.peers().next().unwrap().1, None, "it has no address");
+    assert_eq!(holder.core.peers().addressed().next().unwrap().1, None, "it has no address");
     holder.returns_to(&mut sender, inbound, (peer, exchange));
     assert_eq!(sender.take_output(senders).outcomes, [(1, DeliveryOutcome::Done)]);
     holder.core.inbound_lane_ended(holder.now, inbound);
     assert!(holder.core.open_return(holder.now, inbound).is_none());
-    assert_eq!(holder.core.peers().count(), 0);
+    assert_eq!(holder.core.peers().addressed().count(), 0);
 }
 
 #[test]
@@ -136,8 +140,8 @@ fn batch_of_an_earlier_exchange_is_not_executed() {
     let bob = client_of("b", &["a", "b"]);
     (1..=2).for_each(|seq| sender.up(trunk, 0, seq, &bob, 0));
     let (exchange, earlier) = sender.opens_lane_to(&mut holder);
-    let (peer, _) = sender.core.peers().next().unwrap();
-    let frame = sender.core.take_lane_frame(sender.now, peer, exchange).unwrap();
+    let (peer, _) = sender.core.peers().addressed().next().unwrap();
+    let frame = sender.core.peers_mut().take_lane_frame(sender.now, peer, exchange).unwrap();
     let (own, later) = sender.opens_lane_to(&mut holder);
     let mut accepts = |own| sender.core.accept_return(sender.now, (peer, own), ExchangeNumber(1)).is_some();
     assert_eq!([accepts(exchange), accepts(own)], [false, true], "nothing returns in a replaced exchange");
@@ -152,13 +156,13 @@ fn batch_of_an_earlier_exchange_is_not_executed() {
 fn batch_of_a_peer_that_left_and_returned_runs_once() {
     let ((mut sender, senders), (mut holder, recipients), bob) = Node::pair();
     sender.up(senders, 0, 1, &bob, 0);
-    let peer = sender.core.peers().next().unwrap().0;
+    let peer = sender.core.peers().addressed().next().unwrap().0;
     for (downs, away) in [(vec![1], Duration::ZERO), (vec![], 59 * SECOND), (vec![2], 60 * SECOND)] {
         holder.set_view(&["b"]);
         holder.now += away;
         holder.set_view(&["a", "b"]);
         let (exchange, inbound) = sender.opens_lane_to(&mut holder);
-        let frame = sender.core.take_lane_frame(sender.now, peer, exchange).unwrap();
+        let frame = sender.core.peers_mut().take_lane_frame(sender.now, peer, exchange).unwrap();
         holder.core.batch(holder.now, inbound, &frame[HEAD_BYTES..]).unwrap();
         assert_eq!(holder.take_output(recipients).downs, downs, "after {away:?}");
         holder.send_frame(recipients, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
@@ -188,11 +192,11 @@ fn time_to_redirect(recipients: &[String]) -> Duration {
     let (mut node, trunk) = Node::among(&["a", "b", "c"]);
     node.attach(trunk, 0, "anna", 0);
     (1..).zip(recipients).for_each(|(seq, to)| node.up(trunk, 0, seq, to, 0));
-    let (owner, _) = node.core.peers().next().unwrap();
+    let (owner, _) = node.core.peers().addressed().next().unwrap();
     let start = Instant::now();
     node.core.refused(node.now, owner);
     let took = start.elapsed();
-    assert_eq!(node.core.suspects().map(ToString::to_string).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(node.core.peers().suspects().map(ToString::to_string).collect::<Vec<_>>(), ["b"]);
     took
 }
 
@@ -220,7 +224,7 @@ fn every_owner_gets_the_location_after_a_full_lane() {
     let mut told = BTreeSet::new();
     for _ in 0..20 {
         let mut last = BatchNumber::default();
-        while let Some(frame) = node.core.take_lane_frame(node.now, peer, exchange) {
+        while let Some(frame) = node.core.peers_mut().take_lane_frame(node.now, peer, exchange) {
             let mut rest = &frame[HEAD_BYTES..];
             last = forward::open(&mut rest).unwrap().0;
             while !rest.is_empty() {

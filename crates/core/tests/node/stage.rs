@@ -331,7 +331,7 @@ impl Stage {
     /// Sets a room's capacity through a node, like an operator.
     pub(crate) fn set_capacity(&mut self, room: &str, capacity: u32) {
         let (room, op) = (RoomName::new(room).unwrap(), Operation::SetCapacity { capacity: Some(capacity) });
-        self.nodes[0].core.request_for_operator(0, RoomRequest { room, op });
+        self.nodes[0].core.rooms_mut().request_for_operator(0, RoomRequest { room, op });
         self.settle();
     }
 
@@ -340,7 +340,7 @@ impl Stage {
         let name = self.ranked(room)[0];
         let (now, owner, room) = (self.now, self.node(name), RoomName::new(room).unwrap());
         let core = &mut self.nodes[owner].core;
-        core.request_for_operator(0, RoomRequest { room, op });
+        core.rooms_mut().request_for_operator(0, RoomRequest { room, op });
         core.send_room_tasks(now);
     }
 
@@ -424,8 +424,8 @@ impl Stage {
     fn send_room_tasks(&mut self) {
         for node in &mut self.nodes {
             node.core.send_room_tasks(self.now);
-            node.core.take_operator_answers();
-            let commits = node.core.take_room_commits().into_iter();
+            node.core.rooms_mut().take_operator_answers();
+            let commits = node.core.rooms_mut().take_commits().into_iter();
             self.operations.extend(commits.filter_map(|commit| commit.op));
         }
     }
@@ -434,19 +434,20 @@ impl Stage {
         let now = self.now;
         for from in 0..self.nodes.len() {
             let place = |address: &str| self.nodes.iter().position(|node| address_of(node.id) == address);
-            let peers = self.nodes[from].core.peers().filter_map(|(key, address)| Some((key, place(address?)?)));
+            let peers =
+                self.nodes[from].core.peers().addressed().filter_map(|(key, address)| Some((key, place(address?)?)));
             for (peer, to) in peers.collect::<Vec<_>>() {
                 let is_cut = [from, to].iter().any(|node| self.isolated == Some(self.nodes[*node].id));
                 if is_cut || self.deaf == Some(self.nodes[to].id) {
                     continue;
                 }
-                let opening = self.nodes[from].core.open_lane(now, peer).unwrap();
+                let opening = self.nodes[from].core.peers_mut().open_lane(now, peer).unwrap();
                 let inbound = self.nodes[to].core.accept_lane(now, &opening).unwrap().unwrap();
                 let exchange = opening.exchange;
                 let incarnation = self.nodes[to].core.settings().incarnation;
                 self.nodes[from].core.lane_opened(now, peer, exchange, incarnation);
                 let mut last = BatchNumber::default();
-                while let Some(frame) = self.nodes[from].core.take_lane_frame(now, peer, exchange) {
+                while let Some(frame) = self.nodes[from].core.peers_mut().take_lane_frame(now, peer, exchange) {
                     last = forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap().0;
                     self.nodes[to].core.batch(now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
                 }

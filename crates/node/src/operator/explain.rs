@@ -57,13 +57,14 @@ async fn ask(api: &OperatorApi, client: &ClientId, is_here_alone: bool) -> Resul
 
 /// Explains a client by the state of this node alone, still without a summary.
 fn of_core(core: &NodeCore, now: Instant, client: &ClientId) -> Explanation {
-    let (own, view) = (&core.settings().id, core.view());
+    let (own, view) = (&core.settings().id, core.peers().view());
     let (owner, stand_in) = core.owners(client);
     let members = view.members().iter().map(|member| member.id.as_str());
     let candidate = |(node, score): (String, String)| Candidate {
-        eligible: core.is_eligible(&node),
-        draining: (core.is_draining() && node == own.as_str()) || view.get(&node).is_some_and(|member| member.draining),
-        suspect: core.suspects().any(|suspect| suspect.as_str() == node),
+        eligible: core.peers().is_eligible(&node),
+        draining: (core.peers().is_draining() && node == own.as_str())
+            || view.get(&node).is_some_and(|member| member.draining),
+        suspect: core.peers().suspects().any(|suspect| suspect.as_str() == node),
         node,
         score,
     };
@@ -149,12 +150,12 @@ pub(super) async fn room(
 
 /// Explains a room by the state of this node alone, still without a summary.
 fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
-    let (settings, view) = (core.settings(), core.view());
+    let (settings, view) = (core.settings(), core.peers().view());
     // Unlike a client, a room has no stand-in: its owner follows from the view alone.
     let all_drain = view.members().iter().all(|member| member.draining);
     let candidate = |(node, score): (String, String)| {
         let draining = view.get(&node).is_some_and(|member| member.draining);
-        let suspect = core.suspects().any(|suspect| suspect.as_str() == node);
+        let suspect = core.peers().suspects().any(|suspect| suspect.as_str() == node);
         Candidate { eligible: all_drain || !draining, draining, suspect, node, score }
     };
     let members = view.members().iter().map(|member| member.id.as_str());

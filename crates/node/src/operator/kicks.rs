@@ -101,7 +101,7 @@ pub(super) async fn list(State(api): State<OperatorApi>) -> Result<Json<Kicks>, 
 /// Returns the kicks that a node remembers.
 pub(crate) fn kicks(core: &NodeCore) -> Kicks {
     let kick = |(name, at): (&KickName, u64)| Kick { client_id: name.as_str().to_owned(), at };
-    Kicks { kicks: core.kicks().map(kick).collect() }
+    Kicks { kicks: core.kicks().iter().map(kick).collect() }
 }
 
 /// Asks the other nodes until all have answered and there is one, at most 10 times 1 s apart, and

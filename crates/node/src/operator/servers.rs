@@ -9,7 +9,6 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use signaling_admin::servers::{Draining, Nodes, Server};
-use signaling_core::node::NodeCore;
 use signaling_protocol::NodeId;
 use signaling_server::Health;
 use signaling_server::admin::BETWEEN_SERVERS;
@@ -45,11 +44,11 @@ pub(super) async fn edges(State(api): State<OperatorApi>) -> Result<Json<Vec<Ser
 /// Returns the reports that the edges of this node's trunks send within 700 ms.
 async fn edge_reports(api: &OperatorApi) -> Result<Vec<Server>, Stopped> {
     let end = Instant::now() + REPORT_TIMEOUT;
-    api.floor.ask(|floor| floor.node.with_core(NodeCore::request_statuses)).await?;
-    while api.core(NodeCore::awaits_statuses).await? && Instant::now() < end {
+    api.floor.ask(|floor| floor.node.with_core(|core| core.trunks_mut().request_statuses())).await?;
+    while api.core(|core| core.trunks().awaits_statuses()).await? && Instant::now() < end {
         sleep(REPORT_POLL).await;
     }
-    api.core(|core| core.statuses().filter_map(|report| serde_json::from_slice(report).ok()).collect()).await
+    api.core(|core| core.trunks().statuses().filter_map(|report| serde_json::from_slice(report).ok()).collect()).await
 }
 
 /// Serves `POST /admin/nodes/NODE/drain`, or with `false` `POST /admin/nodes/NODE/undrain`: passes
@@ -80,7 +79,8 @@ pub(super) async fn set_drained<const DRAINED: bool>(
 /// Drains or undrains a balancer, and waits until its report shows it.
 async fn set_edge_drained(api: &OperatorApi, name: NodeId, drained: bool) -> Result<Response, Refused> {
     let asked = name.clone();
-    let ask = move |floor: &Floor| floor.node.with_core(|core| core.set_edge_drained(asked.as_str(), drained));
+    let ask =
+        move |floor: &Floor| floor.node.with_core(|core| core.trunks_mut().set_edge_drained(asked.as_str(), drained));
     if !api.floor.ask(ask).await? {
         let message = format!("{} has no node {name} in its view and no trunk of such a balancer", api.own());
         return Err(Refused::new(StatusCode::NOT_FOUND, "no_such_node", message));

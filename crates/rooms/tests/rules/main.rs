@@ -1,7 +1,7 @@
 //! Rules of rooms. Tests in `members` and `waiting` run on one room, and on one and three nodes
 //! that own it. `claims` has seats and their sessions by the rules alone, `equivalence` any
 //! operations.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod claims;
 mod equivalence;

@@ -47,10 +47,10 @@ impl Mesh {
     pub(crate) fn apply(&mut self, request: &Request) -> OpResult {
         self.requests += 1;
         let from = self.requests % self.nodes.len();
-        self.nodes[from].core.request_for_operator(0, request.clone());
+        self.nodes[from].core.rooms_mut().request_for_operator(0, request.clone());
         self.settle();
-        let (_, answer) = self.nodes[from].core.take_operator_answers().pop().expect("the owner answers");
-        let commits: Vec<_> = self.nodes.iter_mut().flat_map(|node| node.core.take_room_commits()).collect();
+        let (_, answer) = self.nodes[from].core.rooms_mut().take_operator_answers().pop().expect("the owner answers");
+        let commits: Vec<_> = self.nodes.iter_mut().flat_map(|node| node.core.rooms_mut().take_commits()).collect();
         let commit = commits.into_iter().rfind(|commit| commit.op.as_ref() == Some(&request.op));
         let announced = commit.expect("a node announces the result").result;
         let received = OpResult { changes: Vec::new(), nodes: Vec::new(), queue_moved: false, ..announced.clone() };
@@ -108,15 +108,16 @@ impl Mesh {
         for from in 0..self.nodes.len() {
             self.nodes[from].core.send_room_tasks(now);
             let place = |address: &str| (0..self.nodes.len()).find(|index| address_of(*index) == address).unwrap();
-            let peers = self.nodes[from].core.peers().filter_map(|(key, address)| Some((key, place(address?))));
+            let peers =
+                self.nodes[from].core.peers().addressed().filter_map(|(key, address)| Some((key, place(address?))));
             let peers: Vec<_> = peers.collect();
             for (peer, to) in peers {
                 let [sender, recipient] = self.nodes.get_disjoint_mut([from, to]).unwrap();
-                let opening = sender.core.open_lane(now, peer).unwrap();
+                let opening = sender.core.peers_mut().open_lane(now, peer).unwrap();
                 let inbound = recipient.core.accept_lane(now, &opening).unwrap().unwrap();
                 sender.core.lane_opened(now, peer, opening.exchange, recipient.incarnation);
                 let mut last = BatchNumber::default();
-                while let Some(frame) = sender.core.take_lane_frame(now, peer, opening.exchange) {
+                while let Some(frame) = sender.core.peers_mut().take_lane_frame(now, peer, opening.exchange) {
                     let batch = &frame[lane::HEAD_BYTES..];
                     last = forward::open(&mut &*batch).unwrap().0;
                     recipient.core.batch(now, inbound, batch).unwrap();

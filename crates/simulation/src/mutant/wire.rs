@@ -21,7 +21,7 @@ impl Mutant {
                     stored.insert(attach.slot, attach.seq);
                     match self {
                         Self::AcceptanceTime => attach.accepted_at_us = 0,
-                        Self::Turns => attach.attachment = 1,
+                        Self::Attachments => attach.attachment = 1,
                         Self::Seats => attach.state = attach.state.map(without_seats),
                         _ => {}
                     }

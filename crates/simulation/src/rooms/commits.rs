@@ -17,8 +17,8 @@ impl World {
     /// Checks the operations that a node announced. Drops its answers to operators.
     pub(crate) fn check_commits(&mut self, index: usize) {
         let node = &mut self.nodes[index];
-        node.core.take_operator_answers();
-        for commit in node.core.take_room_commits() {
+        node.core.rooms_mut().take_operator_answers();
+        for commit in node.core.rooms_mut().take_commits() {
             self.observe_commit(index, commit);
         }
     }
@@ -108,7 +108,7 @@ impl World {
     /// Sets a room's capacity through the first live node, if any, like an operator.
     fn give_capacity(&mut self, request: Request) {
         let Some(index) = self.nodes.iter().position(|node| node.server.alive) else { return };
-        self.nodes[index].core.request_for_operator(0, request);
+        self.nodes[index].core.rooms_mut().request_for_operator(0, request);
         self.node_turn(index);
     }
 }

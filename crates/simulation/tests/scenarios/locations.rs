@@ -43,8 +43,8 @@ fn restarted_node_is_relied_on_again_once_it_has_a_view() {
     mesh.is_killed("a");
     mesh.starts("a");
     mesh.pass(15 * SECOND);
-    assert_eq!(mesh.nodes["b"].suspects().count(), 1);
+    assert_eq!(mesh.nodes["b"].peers().suspects().count(), 1);
     mesh.sees("a", &["a", "b"]);
     mesh.pass(7 * SECOND);
-    assert_eq!(mesh.nodes["b"].suspects().count(), 0);
+    assert_eq!(mesh.nodes["b"].peers().suspects().count(), 0);
 }

@@ -8,10 +8,10 @@ fn stopped_node_does_not_blame_others_for_the_silence() {
     let mut mesh = Mesh::new(&["a", "b"], &["e"]);
     mesh.is_paused("a");
     mesh.pass(10 * SECOND);
-    assert_eq!(mesh.nodes["b"].suspects().count(), 1);
+    assert_eq!(mesh.nodes["b"].peers().suspects().count(), 1);
     mesh.wakes("a");
     mesh.pass(SECOND / 20);
-    assert_eq!(mesh.nodes["a"].suspects().count(), 0);
+    assert_eq!(mesh.nodes["a"].peers().suspects().count(), 0);
 }
 
 #[test]

@@ -86,18 +86,18 @@ impl Mesh {
         for from in names {
             let of_view =
                 |(peer, address): (PeerKey, Option<&str>)| Some((peer, address?.trim_end_matches(":1").to_owned()));
-            let peers: Vec<_> = nodes[&from].peers().filter_map(of_view).collect();
+            let peers: Vec<_> = nodes[&from].peers().addressed().filter_map(of_view).collect();
             for (peer, to) in peers {
                 if lanes.contains_key(&pair(&from, &to)) || paused.contains(&to) {
                     continue;
                 }
                 let sender = nodes.get_mut(&from).unwrap();
-                let opening = sender.open_lane(*now, peer).unwrap();
+                let opening = sender.peers_mut().open_lane(*now, peer).unwrap();
                 let Some(receiver) = nodes.get_mut(&to) else {
                     nodes.get_mut(&from).unwrap().refused(*now, peer);
                     continue;
                 };
-                if !receiver.has_view() {
+                if !receiver.peers().has_view() {
                     continue;
                 }
                 let inbound = receiver.accept_lane(*now, &opening).unwrap().unwrap();
@@ -124,7 +124,7 @@ impl Mesh {
                 receiver.inbound_lane_ended(*now, lane.inbound);
             }
             if let Some(sender) = nodes.get_mut(&from) {
-                sender.lane_ended(*now, lane.peer, lane.number);
+                sender.peers_mut().lane_ended(*now, lane.peer, lane.number);
             }
         }
     }
@@ -153,11 +153,11 @@ impl Mesh {
         let mut cuts = Vec::new();
         for ((from, to), lane) in lanes.iter_mut().filter(|((from, _), _)| !paused.contains(from)) {
             let core = nodes.get_mut(from).unwrap();
-            while let Some(frame) = core.take_lane_frame(*now, lane.peer, lane.number) {
+            while let Some(frame) = core.peers_mut().take_lane_frame(*now, lane.peer, lane.number) {
                 busy = true;
                 lane.batches.push_back(frame[HEAD_BYTES..].to_vec());
             }
-            if core.is_lane_cut(lane.peer) {
+            if core.peers().is_lane_cut(lane.peer) {
                 cuts.push(pair(from, to));
             }
         }
