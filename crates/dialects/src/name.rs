@@ -3,7 +3,7 @@
 //! A foreign identifier becomes the name `~code:part[:part..]`. A part keeps `A-Z a-z 0-9 . _ -`.
 //! Every other byte becomes `~` and two upper-case hexadecimal digits. A name over 128 bytes
 //! becomes `~code:~h` and a hash of its parts, or `~code:kind:~h` in [`of_kind`]. Escaping never
-//! produces `~h`. All dialects use these functions; nodes read options of rooms from the names.
+//! produces `~h`. A room has the letters of its options behind the code, as in `~yw.q:TOPIC`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -22,14 +22,25 @@ const HASHED: &str = "~h";
 
 /// Returns the name of a foreign identifier, with at most 128 bytes.
 pub(crate) fn internal(dialect: Dialect, parts: &[&str]) -> String {
-    let mut name = prefix(dialect);
+    behind(&prefix(dialect), parts)
+}
+
+/// Returns the name of a room with options, as crate `rooms` reads them: `~code.options:part..`.
+pub(crate) fn room(dialect: Dialect, options: &str, parts: &[&str]) -> String {
+    behind(&room_prefix(dialect, options), parts)
+}
+
+fn behind(prefix: &str, parts: &[&str]) -> String {
+    // Most names fit without another allocation.
+    let mut name = String::with_capacity(64);
+    name.push_str(prefix);
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
             name.push(':');
         }
         escape(&mut name, part);
         if name.len() > MAX_NAME {
-            return prefix(dialect) + &hash(parts);
+            return format!("{prefix}{}", hash(parts));
         }
     }
     name
@@ -46,12 +57,12 @@ pub(crate) fn part(text: &str, max: usize) -> String {
     }
 }
 
-/// Returns the name `~code:kind:part` of a foreign identifier. The kind stays readable in a hashed
-/// name: options of rooms follow from it. It has at most 16 letters.
-pub(crate) fn of_kind(dialect: Dialect, kind: &str, part: &str) -> String {
+/// Returns the name `~code.options:kind:part` of a room. The kind stays readable in a hashed name,
+/// for the patterns of tokens. It has at most 16 letters.
+pub(crate) fn of_kind(dialect: Dialect, options: &str, kind: &str, part: &str) -> String {
     let parts = [kind, part];
-    let name = internal(dialect, &parts);
-    if is_hashed(&name) { format!("{}{kind}:{}", prefix(dialect), hash(&parts)) } else { name }
+    let name = room(dialect, options, &parts);
+    if is_hashed(&name) { format!("{}{kind}:{}", room_prefix(dialect, options), hash(&parts)) } else { name }
 }
 
 /// Returns the parts of a dialect's name. `None`: it is hashed, or [`internal`] does not write it.
@@ -108,10 +119,13 @@ pub(crate) fn parse_uuid(text: &str) -> Option<Uuid> {
 }
 
 fn prefix(dialect: Dialect) -> String {
-    // Most names fit without another allocation.
-    let mut prefix = String::with_capacity(64);
-    let _ = write!(prefix, "~{}:", dialect.code());
-    prefix
+    format!("~{}:", dialect.code())
+}
+
+/// Returns the begin of the names of rooms with these options. Without options it is that of ids.
+pub(crate) fn room_prefix(dialect: Dialect, options: &str) -> String {
+    let dot = if options.is_empty() { "" } else { "." };
+    format!("~{}{dot}{options}:", dialect.code())
 }
 
 /// Returns the parts of a dialect's name as the name shows them.
@@ -206,10 +220,14 @@ mod tests {
 
     #[test]
     fn kind_stays_readable_in_a_hashed_name() {
-        assert_eq!(of_kind(PJ, "s", "a b"), "~pj:s:a~20b");
-        let name = of_kind(PJ, "s", &"a".repeat(MAX_NAME));
-        assert_eq!(name.strip_prefix("~pj:s:~h").map(str::len), Some(43));
-        assert_ne!(name.replace("~pj:s:", ""), of_kind(PJ, "sub", &"a".repeat(MAX_NAME)).replace("~pj:sub:", ""));
+        let long = "a".repeat(MAX_NAME);
+        assert_eq!(
+            (of_kind(PJ, "1o", "s", "a b"), of_kind(PJ, "", "s", "")),
+            ("~pj.1o:s:a~20b".into(), "~pj:s:".into())
+        );
+        let name = of_kind(PJ, "1o", "s", &long);
+        assert_eq!(name.strip_prefix("~pj.1o:s:~h").map(str::len), Some(43));
+        assert_ne!(name.replace("~pj.1o:s:", ""), of_kind(PJ, "1o", "sub", &long).replace("~pj.1o:sub:", ""));
     }
 
     #[test]

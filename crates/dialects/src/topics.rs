@@ -92,7 +92,7 @@ impl Topics {
     }
 
     fn room(&self, topic: &str) -> String {
-        name::internal(self.wire.dialect, &[topic])
+        name::room(self.wire.dialect, "q", &[topic])
     }
 
     fn client(&mut self, now: Instant, text: &[u8], out: &mut Out) {

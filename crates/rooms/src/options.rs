@@ -1,7 +1,8 @@
-//! Options of rooms. They follow from the code that a reserved name begins with, so they need no
-//! state, and all nodes agree on them. `rules` reads them.
+//! Options of rooms. The name of a reserved room spells them, so they need no state, and all nodes
+//! agree on them.
 
 use signaling_protocol::RoomName;
+use signaling_protocol::ids::is_reserved;
 
 /// Messages about members that the members of a room receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,7 +16,17 @@ pub enum RoomEvents {
     None,
 }
 
-/// Options of a room. A name that is not reserved has the default: usual events, not open.
+/// Options of a room. A name that is not reserved has the default: usual events, not open. One of a
+/// dialect has [`Self::PROMPT`], changed by the letters behind a dot and before the first colon, as
+/// in `~yw.q:TOPIC` and `~mb.2s:PATH:ID`:
+///
+/// | letters | option |
+/// |---|---|
+/// | `q` | quiet: no messages about members, and open |
+/// | `o` | open |
+/// | `n` | named |
+/// | `s` | seals |
+/// | digits | capacity |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RoomOptions {
     /// Messages about members.
@@ -32,35 +43,30 @@ pub struct RoomOptions {
 }
 
 impl RoomOptions {
-    /// No messages about members, and open.
-    pub const QUIET: Self = Self { events: RoomEvents::None, open: true, capacity: None, seals: false, named: false };
     /// Each change at once.
     pub const PROMPT: Self =
         Self { events: RoomEvents::Prompt, open: false, capacity: None, seals: false, named: false };
 
-    /// Returns the options of a room. An unknown code yields the default.
+    /// Returns the options of a room. Other letters have no effect.
     pub fn of(room: &RoomName) -> Self {
-        match room.as_str().get(..4) {
-            Some("~pj:" | "~yw:" | "~tr:") => Self::QUIET,
-            Some("~rx:" | "~gs:") => Self::PROMPT,
-            Some("~mb:") => Self::of_matchbox(room.as_str()),
-            Some("~ps:") if room.as_str() == "~ps:list" => Self::QUIET,
-            // A streamer's name: the seat of one streamer. A viewer's token is no streamer's.
-            Some("~ps:") if room.as_str().starts_with("~ps:s:") => {
-                Self { open: true, capacity: Some(1), named: true, ..Self::PROMPT }
-            }
-            Some("~ps:") => Self::PROMPT,
-            _ => Self::default(),
+        if !is_reserved(room.as_str()) {
+            return Self::default();
         }
-    }
-
-    /// A group of N clients is `~mb:PATH:N:ID`.
-    fn of_matchbox(room: &str) -> Self {
-        let mut parts = room.split(':').skip(2);
-        match (parts.next().map(str::parse), parts.next()) {
-            (Some(Ok(size)), Some(_)) => Self { capacity: Some(size), seals: true, ..Self::PROMPT },
-            _ => Self::PROMPT,
-        }
+        let head = room.as_str().split(':').next().unwrap_or_default();
+        let letters = head.split_once('.').map_or("", |(_, letters)| letters);
+        letters.chars().fold(Self::PROMPT, |options, letter| match letter {
+            'q' => Self { events: RoomEvents::None, open: true, ..options },
+            'o' => Self { open: true, ..options },
+            'n' => Self { named: true, ..options },
+            's' => Self { seals: true, ..options },
+            _ => match letter.to_digit(10) {
+                Some(digit) => {
+                    let tens = options.capacity.unwrap_or_default().saturating_mul(10);
+                    Self { capacity: Some(tens.saturating_add(digit)), ..options }
+                }
+                None => options,
+            },
+        })
     }
 }
 
@@ -69,18 +75,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_rooms_of_dialects_have_options() {
+    fn only_names_of_dialects_spell_options() {
         let of = |name: &str| RoomOptions::of(&RoomName::new(name).unwrap());
-        for name in ["r", "yw:a", "~yw", "~ywa:", "a~yw:", "~rxa"] {
+        for name in ["r", "yw.q:a", "a~yw.q:"] {
             assert_eq!(of(name), RoomOptions::default(), "{name}");
         }
-        for name in ["~pj:key", "~yw:topic", "~tr:", "~ps:list"] {
-            assert_eq!(of(name), RoomOptions::QUIET, "{name}");
-        }
-        for name in ["~rx:room-1", "~gs:path", "~mb:path", "~mb:path:2", "~mb:path:x:id", "~ps:sub:a", "~ps:lists"] {
+        for name in ["~rx:room-1", "~rx", "~gs:path.q:2", "~mb.:path", "~mb.x:path"] {
             assert_eq!(of(name), RoomOptions::PROMPT, "{name}");
         }
-        assert_eq!(of("~mb:path:2:id"), RoomOptions { capacity: Some(2), seals: true, ..RoomOptions::PROMPT });
-        assert_eq!(of("~ps:s:a"), RoomOptions { capacity: Some(1), open: true, named: true, ..RoomOptions::PROMPT });
+        let quiet = RoomOptions { events: RoomEvents::None, open: true, ..RoomOptions::PROMPT };
+        assert_eq!((of("~yw.q:topic"), of("~ps.q:list")), (quiet, quiet));
+        assert_eq!(of("~mb.12s:path:id"), RoomOptions { capacity: Some(12), seals: true, ..RoomOptions::PROMPT });
+        assert_eq!(of("~mb.99999999999:"), RoomOptions { capacity: Some(u32::MAX), ..RoomOptions::PROMPT });
+        assert_eq!(
+            of("~ps.1on:s:a"),
+            RoomOptions { capacity: Some(1), open: true, named: true, ..RoomOptions::PROMPT }
+        );
     }
 }

@@ -6,7 +6,7 @@ use signaling_integration_tests::{Page, Relay, UpstreamMesh, becomes, eventually
 /// Internal name of PeerJS ids, before the id.
 const PEERJS: &str = "~pj:peerjs:";
 /// Internal name of y-webrtc's rooms, before the name.
-const Y_WEBRTC: &str = "~yw:";
+const Y_WEBRTC: &str = "~yw.q:";
 /// Internal name of rxdb's rooms, before the topic.
 const RXDB: &str = "~rx:";
 

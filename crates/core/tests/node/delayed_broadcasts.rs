@@ -7,8 +7,8 @@ use signaling_wire::trunk::DetachReason;
 use crate::stage::{SECOND, Stage};
 
 const SENDER: &str = "~yw:a";
-const TOPIC: &str = "~yw:t";
-const OTHER_TOPIC: &str = "~yw:u";
+const TOPIC: &str = "~yw.q:t";
+const OTHER_TOPIC: &str = "~yw.q:u";
 
 /// A topic of three clients. The sender's budget is two broadcasts, and one more each second.
 fn stage() -> Stage {
@@ -54,7 +54,7 @@ fn later_commands_wait_behind_a_delayed_broadcast() {
     let mut stage = stage();
     (1..=3).for_each(|id| stage.say(SENDER, &text(TOPIC, id)));
     stage.say(SENDER, &text(OTHER_TOPIC, 4));
-    stage.say(SENDER, r#"{"type":"leave","room":"~yw:t","id":5}"#);
+    stage.say(SENDER, r#"{"type":"leave","room":"~yw.q:t","id":5}"#);
     stage.received(SENDER);
     assert_eq!(stage.received("~yw:b").len(), 2);
     stage.advance(SECOND / 2);

@@ -102,12 +102,12 @@ fn new_room_of_a_dialect_waits_for_its_budget() {
     stage.ends_with_socket = true;
     stage.attach("~yw:a", "n0");
     for room in 0..60 {
-        stage.join("~yw:a", &format!("~yw:{room}"));
+        stage.join("~yw:a", &format!("~yw.q:{room}"));
     }
-    assert_eq!(stage.join("~yw:a", "~yw:60"), [""; 0]);
+    assert_eq!(stage.join("~yw:a", "~yw.q:60"), [""; 0]);
     stage.advance(SECOND * 11 / 10);
     assert_eq!(stage.received("~yw:a"), [r#"{"type":"ack","id":7}"#]);
-    assert_eq!(stage.members("~yw:60"), ["~yw:a"]);
+    assert_eq!(stage.members("~yw.q:60"), ["~yw:a"]);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn delayed_join_is_refused_once_its_socket_has_ended() {
     stage.ends_with_socket = true;
     stage.attach("~yw:a", "n0");
     for room in 0..61 {
-        stage.join("~yw:a", &format!("~yw:{room}"));
+        stage.join("~yw:a", &format!("~yw.q:{room}"));
     }
     stage.received("~yw:a");
     stage.detach("~yw:a", DetachReason::Left);

@@ -55,7 +55,7 @@ fn sealed_room_refuses_joins_without_a_queue() {
     let mut stage = Stage::new(&["n0"], 1);
     let clients = ["~mb:a", "~mb:b", "~mb:c"];
     stage.attach_all(&clients.map(|client| (client, "n0")));
-    let room = "~mb:match:2:id";
+    let room = "~mb.2s:match:id";
     for client in &clients[..2] {
         assert!(stage.join(client, room)[0].contains(r#""capacity":2"#));
     }

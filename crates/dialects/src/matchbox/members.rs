@@ -6,7 +6,7 @@ use signaling_protocol::CloseCode;
 use signaling_protocol::rooms::{Former, Member};
 
 use super::election::{Election, Step};
-use super::names::{self, Rooms};
+use super::names::Rooms;
 use super::roster::{self, Claim, Roster};
 use super::{Matchbox, Room};
 use crate::event::{AnswerKind, Event, IgnoredReason};
@@ -81,7 +81,7 @@ impl Matchbox {
 
     /// Executes the next step of the search for a group.
     pub(super) fn step(&mut self, now: Instant, out: &mut Out) {
-        let Rooms::Groups { queue, .. } = &self.rooms else { return };
+        let Rooms::Groups { queue, of_groups, .. } = &self.rooms else { return };
         let Some(election) = &mut self.election else { return };
         let room = self.room.as_ref().map(|room| (&room.roster, room.was_full));
         match election.next(now, room) {
@@ -92,7 +92,10 @@ impl Matchbox {
                     self.settle(out);
                 }
             }
-            Some(Step::Enter(group)) => self.enter(now, names::of_group(queue, group), out),
+            Some(Step::Enter(group)) => {
+                let room = format!("{of_groups}{group}");
+                self.enter(now, room, out);
+            }
             Some(Step::Exit) => {
                 if let Some(room) = self.exit(out) {
                     self.requests.push(now, &room.name, RequestKind::Leave, out);

@@ -3,7 +3,6 @@
 use signaling_protocol::ids::MAX_NAME;
 
 use crate::{Dialect, name};
-use uuid::Uuid;
 
 /// Length of a UUID in a name.
 const UUID_BYTES: usize = 36;
@@ -13,24 +12,21 @@ const UUID_BYTES: usize = 36;
 pub(super) enum Rooms {
     /// One room for all clients.
     Single(String),
-    /// Groups of `size` clients, which find each other in a queue room.
-    Groups { queue: String, size: u32 },
+    /// Groups of `size` clients, which find each other in a queue room. The room of a group begins
+    /// with `of_groups`, and ends with the id of the client that founded it.
+    Groups { queue: String, of_groups: String, size: u32 },
 }
 
 impl Rooms {
     /// Returns a decoded path's rooms, with groups of this size, at least 1. `None`: no groups.
     pub(super) fn new(path: &str, size: Option<u32>) -> Self {
         let Some(size) = size else { return Self::Single(name::internal(Dialect::Matchbox, &[path])) };
-        // The mesh reads the size in the names, so only the path may be hashed.
-        let rest = format!("~{}:", Dialect::Matchbox.code()).len() + format!(":{size}:").len() + UUID_BYTES;
+        let of_groups = name::room_prefix(Dialect::Matchbox, &format!("{size}s"));
+        let rest = of_groups.len() + ":".len() + UUID_BYTES;
         let path = name::part(path, MAX_NAME.saturating_sub(rest));
-        Self::Groups { queue: format!("~{}:{path}:{size}", Dialect::Matchbox.code()), size }
+        let queue = format!("{}{path}:{size}", name::room_prefix(Dialect::Matchbox, ""));
+        Self::Groups { queue, of_groups: format!("{of_groups}{path}:"), size }
     }
-}
-
-/// Returns the room of a group, which has the id of the client that founded it.
-pub(super) fn of_group(queue: &str, founder: Uuid) -> String {
-    format!("{queue}:{founder}")
 }
 
 #[cfg(test)]
@@ -39,9 +35,10 @@ mod tests {
 
     use super::*;
 
-    fn queue(path: &str, size: u32) -> String {
+    /// Returns the queue, and the room of a group.
+    fn names(path: &str, size: u32) -> (String, String) {
         match Rooms::new(path, Some(size)) {
-            Rooms::Groups { queue, .. } => queue,
+            Rooms::Groups { queue, of_groups, .. } => (queue, format!("{of_groups}{}", name::random_uuid(&[0; 32]))),
             Rooms::Single(room) => panic!("{room}"),
         }
     }
@@ -49,23 +46,21 @@ mod tests {
     #[test]
     fn room_names_have_path_size_and_founder() {
         let Rooms::Single(single) = Rooms::new("a b", None) else { panic!() };
-        assert_eq!((&*single, &*queue("a b", 2)), ("~mb:a~20b", "~mb:a~20b:2"));
-        let founder = name::random_uuid(&[0; 32]);
-        assert_eq!(of_group("~mb::3", founder), "~mb::3:00000000-0000-4000-8000-000000000000");
+        assert_eq!(single, "~mb:a~20b");
+        let group = "~mb.2s:a~20b:00000000-0000-4000-8000-000000000000";
+        assert_eq!(names("a b", 2), ("~mb:a~20b:2".to_owned(), group.to_owned()));
     }
 
     #[test]
     fn only_the_path_of_a_long_name_is_hashed() {
         for size in [2, 10, u32::MAX] {
-            let fits = 128 - "~mb:".len() - format!(":{size}:").len() - UUID_BYTES;
-            let founder = name::random_uuid(&[255; 32]);
+            let fits = 128 - format!("~mb.{size}s::").len() - UUID_BYTES;
             for (length, is_hashed) in [(fits, false), (fits + 1, true), (5000, true)] {
-                let queue = queue(&"p".repeat(length), size);
-                let group = of_group(&queue, founder);
-                assert_eq!(queue.starts_with("~mb:~h"), is_hashed, "{queue}");
+                let (queue, group) = names(&"p".repeat(length), size);
+                assert_eq!((queue.starts_with("~mb:~h"), group.contains(":~h")), (is_hashed, is_hashed), "{queue}");
                 assert!(queue.ends_with(&format!(":{size}")) && check_name(&group).is_ok(), "{group}");
             }
         }
-        assert_ne!(queue(&"p".repeat(200), 2), queue(&"p".repeat(201), 2));
+        assert_ne!(names(&"p".repeat(200), 2), names(&"p".repeat(201), 2));
     }
 }

@@ -12,16 +12,16 @@ use crate::translator::{Close, Out};
 use crate::{Dialect, name};
 
 /// Room of all streamers with an id.
-pub(super) const LIST: &str = "~ps:list";
+pub(super) const LIST: &str = "~ps.q:list";
 
-/// Returns the room whose only member has a streamer's id.
+/// Returns the room whose only member has a streamer's id. A viewer's token is no streamer's.
 pub(super) fn seat_room(id: &str) -> String {
-    name::of_kind(Dialect::PixelStreaming, "s", id)
+    name::of_kind(Dialect::PixelStreaming, "1on", "s", id)
 }
 
 /// Returns the room of a streamer and its players.
 pub(super) fn players_room(id: &str) -> String {
-    name::of_kind(Dialect::PixelStreaming, "sub", id)
+    name::of_kind(Dialect::PixelStreaming, "", "sub", id)
 }
 
 /// An input's time and effects, and the client's requests.

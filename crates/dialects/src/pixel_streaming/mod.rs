@@ -2,9 +2,9 @@
 //!
 //! | room | members | data |
 //! |---|---|---|
-//! | `~ps:s:ID`, capacity 1 | the streamer with this id | |
+//! | `~ps.1on:s:ID` | the streamer with this id | |
 //! | `~ps:sub:ID` | the streamer, and behind it its players | `{"streamer":true}`, `{"s":N}` |
-//! | `~ps:list` | streamers with an id | `{"id":ID}` |
+//! | `~ps.q:list` | streamers with an id | `{"id":ID}` |
 
 mod claim;
 mod client;

@@ -32,7 +32,9 @@ fn check(dialect: Dialect, out: &Out, input_bytes: usize, state_before: usize) {
             other => panic!("{other:?}"),
         };
         let needs_id = !matches!(message, ClientMessage::Members { .. });
-        assert!(target.starts_with(&prefix(dialect)) && message.id().is_some() == needs_id, "{request:?}");
+        let is_its =
+            target.strip_prefix(&format!("~{}", dialect.code())).is_some_and(|rest| rest.starts_with([':', '.']));
+        assert!(is_its && message.id().is_some() == needs_id, "{request:?}");
     }
     for frame in &out.frames {
         assert!(serde_json::from_str::<serde_json::Map<_, _>>(frame).is_ok(), "{frame}");
@@ -312,7 +314,7 @@ fn list_of_streamers_has_at_most_2000_ids() {
         let members: Vec<String> = (page * 500..(page + 1) * 500).map(member).collect();
         let members = members.join(",");
         let after = if page > 0 { format!(r#","after":"~ps:u:{}""#, page * 500 - 1) } else { String::new() };
-        let page_text = format!(r#"{{"type":"joined","room":"~ps:list","members":[{members}],"more":true{after}}}"#);
+        let page_text = format!(r#"{{"type":"joined","room":"~ps.q:list","members":[{members}],"more":true{after}}}"#);
         let out = client.mesh(&page_text);
         assert_eq!(out.requests.len(), usize::from(page < 3));
         let ids: Vec<usize> = out.frames.iter().map(|frame| frame.matches(r#""S"#).count()).collect();

@@ -88,7 +88,7 @@ impl Frames for Groups {
 }
 
 fn has_peers(room: &str, size: usize) -> bool {
-    room.split(':').count() == if size == 0 { 2 } else { 4 }
+    size == 0 || room.starts_with("~mb.")
 }
 
 impl Mesh {
