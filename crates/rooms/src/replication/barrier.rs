@@ -264,6 +264,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let reported = std::mem::take(&mut mesh.barrier.reported);
         mesh.barrier.parked_bytes = 0;
         let parked = std::mem::take(&mut mesh.barrier.parked);
+        for (requester, ParkedRequest { room: (room, seen), .. }) in &parked {
+            // Its operation is not carried out, but the epoch that it has seen shows a loss.
+            if !mesh.members.contains(&requester.node) {
+                let outdated = mesh.outdated.entry(room.clone()).or_default();
+                *outdated = (*seen).max(*outdated);
+            }
+        }
         self.take_over_rooms(now, reported);
         for (requester, ParkedRequest { since, room, op }) in parked {
             if now.saturating_duration_since(since) < MAX_WAIT
@@ -296,8 +303,10 @@ impl MeshRooms {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Requester as By, Seat, SeatStatus};
+    use crate::replication::copies::RoomCopy;
+    use crate::{Requester as By, Room, Rules, Seat, SeatStatus};
     use signaling_protocol::ClientId;
+    use signaling_wire::forward::LogPosition;
     use signaling_wire::{RoomRequestId, SessionId};
 
     use super::*;
@@ -307,11 +316,14 @@ mod tests {
         Requester { node: NodeId::new("n1").unwrap(), id: RoomRequestId(id) }
     }
 
+    fn by() -> By {
+        let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n1").unwrap());
+        By { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number: 1, node }
+    }
+
     /// Returns a claim of about 0.8 MiB.
     fn claim() -> Operation {
-        let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n1").unwrap());
-        let by = By { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number: 1, node };
-        let seat = Seat { requester: by, status: SeatStatus::Unknown, data: Some("x".repeat(4096).into()) };
+        let seat = Seat { requester: by(), status: SeatStatus::Unknown, data: Some("x".repeat(4096).into()) };
         Operation::Claim { seats: vec![seat; 200] }
     }
 
@@ -330,6 +342,25 @@ mod tests {
         assert!((10..20).map(&mut park).all(|parked| parked == full), "repeated requests replace the earlier ones");
         barrier.forget_requests(&NodeId::new("n1").unwrap());
         assert_eq!((barrier.parked.len(), barrier.parked_bytes), (0, 0));
+    }
+
+    #[test]
+    fn parked_request_of_a_node_that_left_shows_a_loss() {
+        for (seen, is_lost) in [(5, false), (8, true)] {
+            let (now, mut node) = (Instant::now(), Node::new("n0", &["n0", "n1"]));
+            let mut names = (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap());
+            let name = names.find(|room| node.rooms.mesh.owns(room)).unwrap();
+            let mut room = Room::default();
+            let by = By { node: NodeId::new("n1").unwrap(), ..by() };
+            room.apply(&Rules::default(), 1, &Operation::Join { requester: by, data: None, capacity: None });
+            let incarnation = room.stamp().incarnation;
+            let at = LogPosition { epoch: 5, number: 1 };
+            node.rooms.mesh.copies.insert(name.clone(), RoomCopy { room, at, from: None, givers: BTreeSet::new() });
+            node.step().room_requested(now, requester(1), (name.clone(), seen), claim());
+            node.set_view(now, &["n0"]);
+            let owned = node.rooms.owned(name.as_str()).unwrap();
+            assert_eq!((owned.counts().0, owned.stamp().incarnation != incarnation), (1, is_lost), "{seen}");
+        }
     }
 
     #[test]

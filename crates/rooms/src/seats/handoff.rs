@@ -126,6 +126,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         for (room, local) in seats {
             rooms.add_seat(&room, session, local.seat.status, local.sent);
+            // The former node has seen it.
+            rooms.record_epoch(room.as_str(), local.confirmed_in.1);
         }
         self.remove_if_idle(session);
     }
@@ -227,11 +229,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 // The new socket has not received a position.
                 local.sent_ahead = None;
             }
-            news.push((room.clone(), local.seat.status, local.sent));
+            news.push((room.clone(), local.seat.status, local.sent, local.confirmed_in.1));
             room_session.seats.insert(room, local);
         }
-        for (room, status, sent) in &news {
+        for (room, status, sent, epoch) in &news {
             self.rooms.add_seat(room, session, *status, *sent);
+            self.rooms.record_epoch(room.as_str(), *epoch);
             self.rooms.schedule_claim(room, session);
             if resumed.is_some() && status.is_member() {
                 self.rooms.schedule_state_of_arrival(room, session);
@@ -252,5 +255,32 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 self.rooms.outputs.push(Output::SendHome { at: now, client: client.clone() });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use signaling_protocol::RoomName;
+
+    use super::*;
+    use crate::fixtures::Node;
+
+    #[test]
+    fn seat_from_another_node_shows_the_epoch_that_confirmed_it() {
+        let (now, mut node) = (Instant::now(), Node::new("n0", &["n0", "n1"]));
+        let (client, room) = (ClientId::new("alice").unwrap(), RoomName::new("r").unwrap());
+        let state = SeatState {
+            room: "r",
+            member: true,
+            place: 1,
+            number: 1,
+            confirmed_in: (1, 9),
+            incarnation: 1,
+            version: 1,
+            ahead: None,
+            data: None,
+        };
+        node.step().replace_seats(now, &client, SessionId([1; 16]), (1, 1), &[state]);
+        assert!(node.rooms.local.is_outdated(&room, 8) && !node.rooms.local.is_outdated(&room, 9));
     }
 }
