@@ -34,6 +34,12 @@ impl World {
         if signaling_protocol::ids::is_reserved(room.as_str()) {
             // The model has rooms of native clients only.
             self.subscribers.announces_were_lost |= result.settling;
+            let last = self.rooms.observed.entry(room.clone()).or_default();
+            if at > *last {
+                *last = at;
+                // An owner that lacks announced operations may not know of them.
+                self.subscribers.announces_were_lost |= self.rooms.watch.adopt(now, &room, &state, &result);
+            }
             if result.capacity.is_some_and(|capacity| result.count >= u64::from(capacity)) {
                 self.players.group_is_full(&state);
             }
@@ -41,6 +47,13 @@ impl World {
         }
         let last = self.rooms.observed.get(&room).copied().unwrap_or_default();
         if at <= last {
+            let is_dropped = self.rooms.dropped.get(&(room.clone(), index)).is_some_and(|epoch| at.epoch < *epoch);
+            if is_dropped && !result.changes.is_empty() {
+                // A live owner that discovery dropped: later owners lack its operations.
+                self.rooms.watch.split(now, &room, &result);
+                self.rooms.lost_at.push(now);
+                self.counters.add("rooms: operations of dropped owners", 1);
+            }
             return;
         }
         self.rooms.observed.insert(room.clone(), at);
@@ -52,6 +65,9 @@ impl World {
             let then = clock.saturating_sub(EPOCH_MS) * MS;
             return self.observe_operation(then, &request, &result, &state);
         }
+        let members = self.members_seen_by(self.nodes[index].server.version);
+        let outside = (0..self.nodes.len()).filter(|node| self.nodes[*node].server.alive && !members.contains(node));
+        self.rooms.dropped.extend(outside.map(|node| ((request.room.clone(), node), at.epoch)));
         if self.rooms.watch.adopt(now, &request.room, &state, &result) {
             self.rooms.lost_at.push(now);
             self.counters.add("rooms: owners without the latest operations", 1);

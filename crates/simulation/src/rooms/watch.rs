@@ -91,6 +91,14 @@ impl Watch {
         is_lost
     }
 
+    /// Records changes that later owners lack: some members have these versions, others other ones.
+    pub(super) fn split(&mut self, now: Micros, name: &RoomName, result: &OpResult) {
+        let room = self.rooms.entry(name.clone()).or_default();
+        room.was_emptied = true;
+        room.unsure_until = room.unsure_until.max(result.version);
+        room.changed_at = now;
+    }
+
     /// Takes the seats and their expiry from a room. Returns the number of seats that moved to
     /// another node.
     pub(super) fn take_seats(&mut self, name: &RoomName, state: &State) -> u64 {
