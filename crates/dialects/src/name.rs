@@ -3,7 +3,8 @@
 //! A foreign identifier becomes the name `~code:part[:part..]`. A part keeps `A-Z a-z 0-9 . _ -`.
 //! Every other byte becomes `~` and two upper-case hexadecimal digits. A name over 128 bytes
 //! becomes `~code:~h` and a hash of its parts, or `~code:kind:~h` in [`of_kind`]. Escaping never
-//! produces `~h`. A room has the letters of its options behind the code, as in `~yw.q:TOPIC`.
+//! produces `~h`. A room has the letters of its options behind the code, as in `~yw.q:TOPIC` and
+//! `~yw.q:~h`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -80,7 +81,8 @@ pub(crate) fn is_of(dialect: Dialect, name: &str) -> bool {
     shown_parts(dialect, name).is_some()
 }
 
-/// Returns `true` if a name of [`internal`] has a hash for its parts, `false` for [`of_kind`].
+/// Returns `true` if a name of [`internal`] or [`room`] has a hash for its parts, `false` for
+/// [`of_kind`].
 pub(crate) fn is_hashed(name: &str) -> bool {
     name.split_once(':').is_some_and(|(_, rest)| rest.starts_with(HASHED))
 }

@@ -47,7 +47,7 @@ impl Handshake {
         self.log_refusal(peer, why, || None);
     }
 
-    /// Logs the refusal of a connect, see [`RefusalLog`](refusal_log::RefusalLog).
+    /// Logs the refusal of a connect, see [`RefusalLog`](crate::refusal_log::RefusalLog).
     ///
     /// A proxy that hides the addresses of its clients closes a mesh with limits per address. So
     /// the line of such a refusal names the flag.

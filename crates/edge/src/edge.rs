@@ -148,8 +148,8 @@ impl Edge {
     }
 
     /// Accepts and serves clients, and answers other requests from `pages`, with the client's
-    /// address as [`ConnectInfo`]. Listens on a shared port only once `ready` is over. Returns only
-    /// if the event loop fails, which is logged.
+    /// address as [`ConnectInfo`](axum::extract::ConnectInfo). Listens on a shared port only once
+    /// `ready` is over. Returns only if the event loop fails, which is logged.
     ///
     /// # Panics
     /// Outside a `LocalSet`, once a connection is accepted.

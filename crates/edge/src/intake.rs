@@ -1,5 +1,5 @@
 //! Address for clients. Processes that share it listen only while they take clients: a drain closes
-//! the listener, so that the kernel gives new connections to the other processes. `mod` accepts.
+//! the listener, so that the kernel gives new connections to the other processes. `edge` accepts.
 
 use std::io;
 use std::net::SocketAddr;

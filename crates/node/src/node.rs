@@ -50,7 +50,7 @@ pub(crate) struct State {
     pub(crate) trunks: SecondaryMap<TrunkKey, Rc<FlushSignal>>,
     /// The balancers behind trunks of other processes.
     pub(crate) edges: SecondaryMap<TrunkKey, EdgeServer>,
-    /// `None` before [`follow_views`].
+    /// `None` before [`follow_views`](crate::lanes::follow_views).
     pub(crate) lane_client: Option<LaneClient>,
     pub(crate) lanes: SecondaryMap<PeerKey, OutboundLane>,
     pub(crate) inbound_lanes: SecondaryMap<PeerKey, InboundLane>,

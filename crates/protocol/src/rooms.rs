@@ -28,8 +28,8 @@ pub struct Former<'a> {
 pub enum LeftReason {
     /// The client sent `leave`, or its session ended by its own close or a kick.
     Left,
-    /// Its seat was not refreshed or claimed in time, the seat's time after the end of the session
-    /// is over, or a `leave` that had failed was carried out late.
+    /// Its seat was not claimed in time, the seat's time after the end of the session is over, or a
+    /// `leave` that had failed was carried out late.
     Expired,
     /// The client's token does not admit the room any more.
     Forbidden,

@@ -51,9 +51,7 @@ impl Node {
     }
 
     pub(crate) fn sweep(&mut self, now: Instant) {
-        let mut step = self.step();
-        step.sweep_rooms(now, &[]);
-        step.sweep_mesh_rooms(now);
+        self.step().sweep(now, &[]);
     }
 
     /// Passes the items for other nodes to their lanes. Returns them.

@@ -29,11 +29,13 @@
 //! let mut join = |name: &str, session| {
 //!     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("node-0").unwrap());
 //!     let session = SessionId([session; 16]);
-//!     let requester = Requester { client, session, accepted_at_us: 1, attachment: 1, number: 1,
-//! node };     let op = Operation::Join { requester, data: None, capacity: None };
-//! room.apply(&rules, 1_700_000_000_000, &op) }; assert!(matches!(join("alice", 1).statuses[..],
-//! [SeatStatus::Member { .. }])); assert!(matches!(join("bob", 2).statuses[..],
-//! [SeatStatus::Waiting { ahead: 0, .. }]));
+//!     let (accepted_at_us, attachment, number) = (1, 1, 1);
+//!     let requester = Requester { client, session, accepted_at_us, attachment, number, node };
+//!     let op = Operation::Join { requester, data: None, capacity: None };
+//!     room.apply(&rules, 1_700_000_000_000, &op)
+//! };
+//! assert!(matches!(join("alice", 1).statuses[..], [SeatStatus::Member { .. }]));
+//! assert!(matches!(join("bob", 2).statuses[..], [SeatStatus::Waiting { ahead: 0, .. }]));
 //! ```
 
 // The ban on clocks is for decisions; tests choose a start.

@@ -46,7 +46,7 @@ impl<M: Clone> Rooms<M> {
         Self { local, mesh: MeshRooms::new(process, &settings, bytes) }
     }
 
-    /// Returns the machine for an input. The caller takes the outputs behind it.
+    /// Returns the machine for an input. The caller takes the outputs after it.
     pub fn step<C: Context>(&mut self, cx: C) -> Step<'_, M, C> {
         Step { rooms: &mut self.local, mesh_rooms: &mut self.mesh, cx }
     }
@@ -57,12 +57,6 @@ impl<M> Rooms<M> {
     /// the client may miss later messages if this node fails.
     pub fn state_of(&self, session: SessionId, resumed: bool, delivered: Vec<(u64, u64)>, is_final: bool) -> Vec<u8> {
         self.local.state_of(session, resumed, delivered, is_final)
-    }
-
-    /// Ends the delay of a session's command, as its socket has ended: a budget refuses it now.
-    /// Otherwise the edge would keep the frames of a client that is gone.
-    pub fn end_delay(&mut self, now: Instant, session: SessionId) {
-        self.local.end_delay(now, session);
     }
 
     /// Returns `true` if outputs are to be carried out.

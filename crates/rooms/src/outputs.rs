@@ -92,6 +92,9 @@ pub enum Output<M> {
     },
 }
 
+/// Maximum outputs for which memory is kept between inputs.
+const MAX_IDLE: usize = 1_024;
+
 /// Outputs that are not carried out yet.
 #[derive(Debug)]
 pub(crate) struct Outputs<M> {
@@ -139,6 +142,7 @@ impl<M> Outputs<M> {
     pub(crate) fn reuse(&mut self, taken: Vec<Output<M>>) {
         if self.queue.is_empty() {
             self.queue = taken;
+            self.queue.shrink_to(MAX_IDLE);
         }
     }
 }

@@ -12,7 +12,7 @@ use signaling_rooms::{Room, Rules};
 use crate::event::{ClientIx, SocketId};
 use crate::world::World;
 
-/// Number of players in a world with some, one in which nodes own the rooms.
+/// Number of players in a world with rooms.
 pub(crate) const PLAYERS: usize = 8;
 const GROUP: usize = 2;
 

@@ -27,11 +27,11 @@ fn servers() -> [Command; 2] {
     [command::<signaling_node::config::Args>(), command::<signaling_balancer::config::Args>()]
 }
 
-/// Text before the keys that `--help` omits. `--print-config` prints them.
+/// Text before the keys that `--help` omits.
 const HIDDEN: &str = "
 ## Further keys
 
-`--help` omits these settings, and `--print-config` prints them. Tests change them; leave them as
+`--help` omits these settings. Nodes refuse `--room-store`. Tests change the others; leave them as
 they are.
 ";
 const TABLE: &str = "\n| flag | server | variable | default | meaning |\n|---|---|---|---|---|";

@@ -9,6 +9,7 @@ use super::{NodeCore, SessionKey};
 
 impl NodeCore {
     /// Applies the outputs of rooms, in order. What follows from one comes before the next one.
+    /// That includes inputs about a broadcast's outcomes, which send no items to nodes.
     pub(super) fn carry_out(&mut self) {
         if !self.rooms.has_outputs() {
             return;

@@ -1,5 +1,4 @@
-//! Lingering sessions. The owner of a client keeps its lingering session. `attach`, `batch`, `view`
-//! and `rooms` call this module.
+//! Lingering sessions. The owner of a client keeps its lingering session.
 
 use std::time::{Duration, Instant};
 

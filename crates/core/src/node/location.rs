@@ -1,5 +1,4 @@
 //! Locations: clients at other nodes than the ranking names. Nodes report their clients to owners.
-//! `attach`, `batch`, `rooms`, `route`, `sweep`, `takeover` and `view` call this module.
 
 use std::time::{Duration, Instant};
 

@@ -23,7 +23,7 @@
 //! Path of a message: it arrives by [`NodeCore::trunk_frames`] or [`NodeCore::batch`] (`inputs`,
 //! `batch`). A `request` puts it into an outbound queue. `route` sends it down a trunk or into a
 //! lane, or holds it. The recipient's edge confirms it, and its `outcome` takes the path back.
-//! [`NodeCore::take_trunk_batch`] and [`NodeCore::take_lane_frame`] return the bytes to send.
+//! [`NodeCore::take_trunk_batch`] and [`Peers::take_lane_frame`] return the bytes to send.
 //!
 //! | other paths through the parts | module |
 //! |---|---|

@@ -1,5 +1,4 @@
 //! Outcomes of messages on their way back from the recipients' edges to the senders' edges.
-//! `inputs` and `batch` pass them in; `request`, `route`, `sweep` and `rooms` create further ones.
 
 use std::time::Instant;
 

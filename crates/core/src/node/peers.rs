@@ -1,7 +1,7 @@
 //! Peer nodes: view, ranking, suspects, and the lanes to them.
 //!
-//! [`NodeCore`] puts items into lanes by [`Peers::push`] and [`Peers::note`]. Its shell runs the
-//! lanes' exchanges and takes their frames here. `view` has its reports of openings,
+//! [`NodeCore`](super::NodeCore) puts items into lanes by [`Peers::push`] and [`Peers::note`]. Its
+//! shell runs the lanes' exchanges and takes their frames here. `view` has its reports of openings,
 //! acknowledgements and failures.
 
 use std::collections::VecDeque;

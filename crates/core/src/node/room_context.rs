@@ -28,6 +28,7 @@ pub(super) struct Surroundings<'a> {
 impl NodeCore {
     /// Passes rooms an input, and carries out what they decide.
     pub(super) fn with_rooms<R>(&mut self, input: impl FnOnce(&mut RoomStep<'_>) -> R) -> R {
+        debug_assert!(!self.rooms.has_outputs(), "outputs of an earlier input wait");
         let result = input(&mut self.room_step());
         self.carry_out();
         result

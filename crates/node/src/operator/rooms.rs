@@ -108,7 +108,9 @@ pub(super) async fn set_capacity(
     let Capacity { capacity } = serde_json::from_slice(&body)
         .map_err(|error| bad_request(format!("send {{\"capacity\":N}}, 0 for no limit: {error}")))?;
     if is_reserved(&room) {
-        return Err(bad_request("a room whose name begins with `~` has no capacity; name another room".to_owned()));
+        return Err(bad_request(
+            "a room whose name begins with `~` has its capacity in its name; name another room".to_owned(),
+        ));
     }
     ask(&api, &room, Operation::SetCapacity { capacity: Some(capacity) }).await
 }

@@ -20,8 +20,7 @@ const BACKUPS_PER_SWEEP: usize = 250;
 const COPIES_PER_SWEEP: usize = 500;
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
-    /// Queues the owned rooms for which [`Self::lacks_backup`] returns `true`: sweeps assign their
-    /// backups.
+    /// Queues the owned rooms whose backup is to change. Sweeps assign their backups.
     pub fn check_backups(&mut self) {
         let mesh = &self.mesh_rooms;
         let lacks = |(name, owned): &(&RoomName, &OwnedRoom)| self.lacks_backup(name, owned);

@@ -17,8 +17,8 @@
 //! | bytes of rooms: limit, refusals, rooms without clients | `space`, `room_table` |
 //! | the wait for all members before this node serves rooms of a new view | `barrier` |
 //!
-//! `docs/ROOMS.md` has the rules and the failures that they survive. `view`, `sweep` and `batch`
-//! call this module; `rooms` has the clients' side of rooms.
+//! `docs/ROOMS.md` has the rules and the failures that they survive. `seats` has the clients' side
+//! of rooms.
 
 mod backups;
 mod barrier;
@@ -33,7 +33,7 @@ mod space;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use crate::{OpResult, Operation, Request, Room, Rules};
+use crate::{OpResult, Operation, Room, Rules};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::Incarnation;
@@ -48,7 +48,7 @@ use self::space::Space;
 use crate::context::{Context, Step};
 use crate::seats::ByteTotal;
 use crate::seats::RoomSettings;
-use crate::{NodeProcess, RoomAnswer, Rooms};
+use crate::{NodeProcess, Rooms};
 use signaling_membership::View;
 
 /// This node's share of the mesh's rooms: its own rooms, copies, and requests to other owners.
@@ -285,8 +285,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.query_members(now);
     }
 
-    /// Does the periodic work of rooms that nodes own.
-    pub fn sweep_mesh_rooms(&mut self, now: Instant) {
+    /// Does the periodic work of rooms that this node owns or backs up.
+    pub(crate) fn sweep_copies(&mut self, now: Instant) {
         self.repeat_requests(now);
         self.repeat_queries(now);
         self.continue_answers();
@@ -327,26 +327,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 }
 
 impl<M> Rooms<M> {
-    /// Returns `true` if operations wait for [`Step::send_room_tasks`].
-    #[inline]
-    pub fn has_unsent_tasks(&self) -> bool {
-        self.local.has_tasks()
-    }
-
     /// Returns `true` while a client's join or leave has no answer from the room's owner.
     pub fn awaits_join_or_leave(&self) -> bool {
         self.mesh.requests.has_moves()
-    }
-
-    /// Queues an operation for an operator. [`Self::take_operator_answers`] returns its answer by
-    /// this number.
-    pub fn request_for_operator(&mut self, number: u64, request: Request) {
-        self.local.request_for_operator(number, request);
-    }
-
-    /// Takes the answers for operators.
-    pub fn take_operator_answers(&mut self) -> Vec<RoomAnswer> {
-        self.local.take_operator_answers()
     }
 
     /// Takes the operations whose results this node announced. Empty unless

@@ -70,7 +70,7 @@ impl Requests {
     /// Remembers a join whose result may still come. The oldest ones are forgotten.
     fn remember(&mut self, id: RoomRequestId, task: &RoomTask) {
         if let Operation::Join { .. } = task.request().op {
-            self.uncertain.insert(id, task.clone());
+            self.uncertain.insert(id, task.without_data());
             if self.uncertain.len() > MAX_UNCERTAIN {
                 self.uncertain.pop_first();
             }

@@ -96,7 +96,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Handles passed deadlines of at most 500 rooms: unclaimed seats expire, and clients waiting
-    /// for the end of `Rules::settle_ms` are admitted. Forgets rooms that are finished.
+    /// for the end of `SETTLE_MS` are admitted. Forgets rooms that are finished.
     pub(super) fn handle_deadlines(&mut self, now: Instant) {
         let mesh = &self.mesh_rooms;
         let clock = mesh.clock(now);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{OpResult, Operation, RoomEvents, RoomOptions, Seat, SeatStatus};
+use crate::{OpResult, Operation, RoomEvents, RoomOptions, Rooms, Seat, SeatStatus};
 use signaling_protocol::ids::is_reserved;
 use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::server::ServerMessage;
@@ -459,15 +459,17 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 }
 
-impl<M> LocalRooms<M> {
+impl<M> Rooms<M> {
     /// Ends the delay of a session's command, as its socket has ended: a budget refuses it now.
     /// Otherwise the edge would keep the frames of a client that is gone.
-    pub(crate) fn end_delay(&mut self, now: Instant, session: SessionId) {
-        if let Some(held) = self.held.get_mut(&session).filter(|held| !held.was_sent) {
+    pub fn end_delay(&mut self, now: Instant, session: SessionId) {
+        if let Some(held) = self.local.held.get_mut(&session).filter(|held| !held.was_sent) {
             held.retry_at = held.retry_at.min(now);
         }
     }
+}
 
+impl<M> LocalRooms<M> {
     /// Returns `true` if a request for a session's first command was sent before.
     fn was_sent(&self, session: SessionId, command: &Command<M>) -> bool {
         self.held.get(&session).is_some_and(|held| held.was_sent && held.command == (command.key, command.seq))

@@ -143,11 +143,12 @@ impl<M> LocalRooms<M> {
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Does the periodic work of rooms. `detached`: sessions that lost their sockets since.
-    pub fn sweep_rooms(&mut self, now: Instant, detached: &[SessionId]) {
+    pub fn sweep(&mut self, now: Instant, detached: &[SessionId]) {
         self.drop_ended_sessions(now, detached);
         self.process_active_rooms(now);
         self.retry_held(now);
         self.rooms.budgets.sweep(now);
+        self.sweep_copies(now);
     }
 
     /// Returns `true` if this node claims the seats. It has the socket, or no other node owns

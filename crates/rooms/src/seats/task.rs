@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::{OpResult, Operation, Request, Stamp, Unavailable};
+use crate::{OpResult, Operation, Request, Rooms, Stamp, Unavailable};
 use signaling_protocol::RoomName;
 use signaling_wire::{Seq, SessionId};
 
@@ -80,6 +80,15 @@ impl RoomTask {
         (seats.len() < before).then_some(task)
     }
 
+    /// Returns the task of a join without its data, which a late result does not need.
+    pub(crate) fn without_data(&self) -> Self {
+        let mut op = self.request.op.clone();
+        if let Operation::Join { data, .. } = &mut op {
+            *data = None;
+        }
+        Self::new(self.purpose.clone(), self.request.room.clone(), op)
+    }
+
     /// Returns the request for the owner.
     pub(crate) fn request(&self) -> &Request {
         &self.request
@@ -97,12 +106,6 @@ impl<M> LocalRooms<M> {
         } else {
             tasks.push_back(task);
         }
-    }
-
-    /// Returns `true` if an operation is queued.
-    #[inline]
-    pub(crate) fn has_tasks(&self) -> bool {
-        self.tasks.iter().any(|tasks| !tasks.is_empty())
     }
 
     /// Takes the next operation, an urgent one first, a background one only `with_background`.
@@ -196,16 +199,22 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 }
 
-impl<M> LocalRooms<M> {
+impl<M> Rooms<M> {
+    /// Returns `true` if operations wait for [`Step::send_room_tasks`].
+    #[inline]
+    pub fn has_unsent_tasks(&self) -> bool {
+        self.local.tasks.iter().any(|tasks| !tasks.is_empty())
+    }
+
     /// Queues an operation for an operator. [`Self::take_operator_answers`] returns its answer by
     /// this number.
-    pub(crate) fn request_for_operator(&mut self, number: u64, Request { room, op }: Request) {
-        self.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Operator(number), room, op));
+    pub fn request_for_operator(&mut self, number: u64, Request { room, op }: Request) {
+        self.local.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Operator(number), room, op));
     }
 
     /// Takes the answers for operators, each with the number of its request. `Err`: no result; the
     /// operation may have been applied or not.
-    pub(crate) fn take_operator_answers(&mut self) -> Vec<RoomAnswer> {
-        std::mem::take(&mut self.operator_answers)
+    pub fn take_operator_answers(&mut self) -> Vec<RoomAnswer> {
+        std::mem::take(&mut self.local.operator_answers)
     }
 }

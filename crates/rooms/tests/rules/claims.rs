@@ -287,7 +287,7 @@ fn restore_from_a_later_version_begins_a_new_incarnation_once() {
 #[test]
 fn seat_is_not_restored_after_its_session_ended_later() {
     let rules = rules(0);
-    // Turns of the node that ended the session, and of the node that restores the seat.
+    // Attachments at the node that ended the session, and at the node that restores the seat.
     for (ended, attachment, is_restored) in [(2, 1, false), (1, 2, true)] {
         let mut room = Room::rebuilt(T);
         let (requester, keep) = (at("alice", "b", ended, u64::MAX), Duration::ZERO);
