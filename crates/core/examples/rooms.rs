@@ -110,7 +110,9 @@ impl Bench {
         let mut edge = EdgeCore::new(EdgeSettings::default());
         let mut node = |id: &String| {
             let epoch = (now, SystemTime::now());
-            let settings = Settings::new(NodeId::new(id)?, INCARNATION, resume::Key::new([1; 32]), epoch);
+            let mut settings = Settings::new(NodeId::new(id)?, INCARNATION, resume::Key::new([1; 32]), epoch);
+            // The machine's memory is the limit.
+            settings.rooms.max_bytes = usize::MAX;
             let mut core = NodeCore::new(settings);
             core.set_view(now, Arc::clone(&view));
             let trunk = core.trunk_up(now);
