@@ -65,8 +65,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats => (rooms(), Promise(4)),
         Mutant::Restore => (lost_rooms(), Promise(1)),
-        // Nodes take each loss for the state that they know, and ask for it again and again.
-        Mutant::RoomIncarnations => (lost_rooms(), More("rooms: resyncs", 300)),
+        Mutant::RoomIncarnations => (Size { faults: 14, ..parted_rooms() }, Promise(103)),
         Mutant::SeatDrops | Mutant::Attachments | Mutant::RoomRetired | Mutant::RoomCopies => (rooms(), Promise(0)),
         Mutant::RepeatedRequests | Mutant::RoomCopied => (rooms(), Promise(0)),
         Mutant::RepeatedQueries => (rooms(), Promise(4)),
@@ -77,7 +76,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::UnclaimedSeats => (rooms(), Promise(10)),
         // Rooms have a backup, so a single crash loses no operation.
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
-        Mutant::Barrier => (parted_rooms(), More("rooms: owners without the latest operations", 300)),
+        Mutant::Barrier => (parted_rooms(), Promise(844)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(763)),
         Mutant::RoomReports => (Size { nodes: 2, faults: 14, ..lost_rooms() }, Promise(609)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 300)),
