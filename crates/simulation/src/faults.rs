@@ -283,8 +283,6 @@ impl World {
         for cut in &cuts {
             if let (Host::Node(from), Host::Node(to)) = *cut {
                 self.sever_lanes(from, to);
-                // With the cut before it, it may outlast the hold time.
-                self.subscribers.announces_were_lost |= self.cut.contains(cut);
             }
         }
         self.cut.extend(cuts.iter().copied());

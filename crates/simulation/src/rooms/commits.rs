@@ -34,12 +34,6 @@ impl World {
         if signaling_protocol::ids::is_reserved(room.as_str()) {
             // The model has rooms of native clients only.
             self.subscribers.announces_were_lost |= result.settling;
-            let last = self.rooms.observed.entry(room.clone()).or_default();
-            if at > *last {
-                *last = at;
-                // An owner that lacks announced operations may not know of them.
-                self.subscribers.announces_were_lost |= self.rooms.watch.adopt(now, &room, &state, &result);
-            }
             if result.capacity.is_some_and(|capacity| result.count >= u64::from(capacity)) {
                 self.players.group_is_full(&state);
             }
