@@ -290,23 +290,8 @@ fn short(error: &tungstenite::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
-    use tokio_tungstenite::accept_async;
-
     use super::*;
-
-    /// Returns a client and the server's end of its socket.
-    async fn connected() -> (Client, Socket) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("ws://{}/", listener.local_addr().unwrap());
-        let serving = async {
-            let mut socket = accept_async(listener.accept().await.unwrap().0).await.unwrap();
-            socket.send(Message::text(r#"{"type":"welcome","resume":"t","resumed":false}"#)).await.unwrap();
-            socket
-        };
-        let (client, socket) = tokio::join!(Client::connect(&url, None, WELCOME_TIMEOUT), serving);
-        (client.unwrap(), socket)
-    }
+    use crate::testing::{connected, listen};
 
     #[tokio::test]
     async fn buffered_messages_leave_when_the_server_reads() {
@@ -343,8 +328,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn attempt_ends_when_no_socket_opens_in_time() {
-        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("ws://{}/", silent.local_addr().unwrap());
+        let (_silent, url) = listen().await;
         let begin = tokio::time::Instant::now();
 
         let failed = Client::connect(&url, None, Duration::from_secs(4)).await.err().unwrap();

@@ -345,13 +345,10 @@ fn prefix(text: &str) -> Result<String, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::SinkExt as _;
-    use tokio::net::{TcpListener, TcpStream};
     use tokio_tungstenite::tungstenite::Message;
-    use tokio_tungstenite::{WebSocketStream, accept_async};
 
     use super::*;
-    use crate::testing::options;
+    use crate::testing::{connected, listen, options, welcome};
 
     #[test]
     fn reconnect_delay_doubles_up_to_twice_the_time_away() {
@@ -375,11 +372,8 @@ mod tests {
 
     #[tokio::test]
     async fn server_that_answers_no_ping_counts_as_lost() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("ws://{}/", listener.local_addr().unwrap());
-        let connecting = Client::connect(&url, None, FIRST_OPEN_TIMEOUT);
-        let (client, mut server) = tokio::join!(connecting, welcome(&listener));
-        let (client, texts) = (client.unwrap(), Cell::new(0));
+        let (client, mut server) = connected().await;
+        let texts = Cell::new(0);
         tokio::time::pause();
 
         let answering = async {
@@ -399,26 +393,16 @@ mod tests {
         assert_eq!(server.next().await.unwrap().unwrap(), Message::text(PING));
     }
 
-    /// Accepts a client and welcomes it.
-    async fn welcome(listener: &TcpListener) -> WebSocketStream<TcpStream> {
-        let mut socket = accept_async(listener.accept().await.unwrap().0).await.unwrap();
-        socket.send(Message::text(r#"{"type":"welcome","resume":"r1","resumed":true}"#)).await.unwrap();
-        socket
-    }
-
     #[tokio::test]
     async fn client_leaves_a_silent_server_for_the_next_one() {
-        let servers =
-            [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
-        let url = |server: &TcpListener| format!("ws://{}/v1/connect?client_id=a", server.local_addr().unwrap());
-        let urls = vec![servers.each_ref().map(url).to_vec()];
-        let plan = FleetPlan { urls, hello: None, rate: 1, reconnect: true };
+        let ((silent, first), (next, second)) = (listen().await, listen().await);
+        let plan = FleetPlan { urls: vec![vec![first, second]], hello: None, rate: 1, reconnect: true };
         let record = Rc::new(RefCell::new(Record::default()));
         let leaving = async {
-            let (fleet, _silent) = tokio::join!(Fleet::connect(plan, &record), welcome(&servers[0]));
+            let (fleet, _socket) = tokio::join!(Fleet::connect(plan, &record), welcome(&silent));
             let _fleet = fleet.unwrap();
             tokio::time::pause();
-            let next = tokio::task::spawn_local(async move { welcome(&servers[1]).await });
+            let next = tokio::task::spawn_local(async move { welcome(&next).await });
             // Time passes step by step, so that sockets can follow it.
             for _ in (0..600).take_while(|_| !next.is_finished()) {
                 tokio::time::advance(Duration::from_millis(100)).await;
