@@ -5,7 +5,6 @@ mod assignment;
 mod changes;
 mod clients;
 mod frames;
-mod meter;
 mod queue;
 
 use std::mem::take;
@@ -22,16 +21,16 @@ use crate::exchange::RunOptions;
 use crate::fleet::{Fleet, FleetOptions};
 use crate::record::Record;
 use crate::report::Report;
-use crate::servers::{Watched, http};
+use crate::servers::{self, Cost, Costs, Reading, Watched, http};
 use assignment::Assignment;
 use clients::RoomClients;
-use meter::Reading;
 
 const MAX_CONCURRENT_JOINS: usize = 64;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Of the rooms beside other load.
 const CLIENTS_PER_ROOM: u32 = 10;
 const ANSWER_INTERVAL: Duration = Duration::from_millis(1);
+const MEMORY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Options of `mesh-load rooms`.
 #[derive(Clone, Debug, Args)]
@@ -111,11 +110,6 @@ impl Options {
     }
 }
 
-/// Runs the scenario as [`visit`].
-pub(crate) async fn run(options: &Options) -> Result<Report> {
-    Ok(visit(options, async { Ok(()) }).await?.0)
-}
-
 /// Connects all clients, joins their rooms, waits for `gate`, runs the schedule, waits for all
 /// changes for at most `settle_ms`, and reports. Fails if options conflict, the mesh file is
 /// unreadable, or a client cannot connect or join. Fails too if `gate` does, a node does not set
@@ -137,11 +131,11 @@ pub(crate) async fn visit(options: &Options, gate: impl Future<Output = Result<(
     }
 
     gate.await?;
-    let (begin, end) = run_schedule(&clients, options, &assignment.visitors, &watched).await?;
+    let (begin, costs) = run_schedule(&clients, options, &assignment.visitors, &watched).await?;
     let settle_timeout = Duration::from_millis(options.run.settle_ms);
     settle(settle_timeout, || clients.is_settled()).await;
     let growth = match options.max_growth {
-        Some(limit) => begin.growth(&watched, settle_timeout, limit).await,
+        Some(limit) => growth(&begin, &watched, settle_timeout, limit).await,
         None => Vec::new(),
     };
     let (totals, unanswered, unreceived, mut record) = {
@@ -151,7 +145,7 @@ pub(crate) async fn visit(options: &Options, gate: impl Future<Output = Result<(
     record.generator.planned = options.run.schedule(options.rate).total();
     record.generator.begun = totals.begun;
     record.times.connect = connected.close();
-    record.costs = begin.costs(&end);
+    record.costs = Some(costs).filter(|costs| !costs.processes.is_empty());
 
     let queue = (options.waiting > 0).then(|| clients.queue.borrow().totals(options.seats));
     let mut report = Report::new("rooms");
@@ -228,14 +222,15 @@ pub(crate) async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32
     answer.map(drop).with_context(|| format!("cannot set the capacity by {url}"))
 }
 
-/// Runs the scheduled joins and leaves of visitors and of the waiting queue. Returns readings of
-/// the start and end of the measured time.
+/// Runs the scheduled joins and leaves of visitors and of the waiting queue. Returns a reading of
+/// the start of the measured time, and the costs in it. Its messages are the answered changes of
+/// visitors, and the seats that were filled again from the waiting queue.
 async fn run_schedule(
     clients: &RoomClients,
     options: &Options,
     visitors: &[usize],
     watched: &[Watched],
-) -> Result<(Reading, Reading)> {
+) -> Result<(Reading, Costs)> {
     let (changes, leaves) = (options.run.schedule(options.rate), options.run.schedule(options.leave_rate));
     let (duration_us, warmup_us) = (changes.duration_us, options.run.warmup * 1_000_000);
     let mut driver = Driver::start(changes, clients.clock, "changing")?;
@@ -254,9 +249,29 @@ async fn run_schedule(
         }
     };
     driver.until(warmup_us, begin, &mut turn).await?;
-    let begin_reading = Reading::new(watched, clients.answered());
+    let (before, answered_before) = (servers::read(watched), clients.answered());
     driver.until(duration_us, begin, &mut turn).await?;
-    Ok((begin_reading, Reading::new(watched, clients.answered())))
+    let costs = Costs::between(&before, &servers::read(watched), clients.answered() - answered_before);
+    Ok((before, costs))
+}
+
+/// Waits for at most `timeout` until the memory of each process is at most `limit` percent above
+/// `before`. Returns a message for each that is above then.
+async fn growth(before: &Reading, watched: &[Watched], timeout: Duration, limit: f64) -> Vec<String> {
+    let give_up = Instant::now() + timeout;
+    let grown = |Cost { name, rss_kib, rss_growth_kib, .. }: Cost| {
+        let before_kib = rss_kib.saturating_add_signed(-rss_growth_kib);
+        let has_grown = rss_kib as f64 > before_kib as f64 * (1.0 + limit / 100.0);
+        has_grown.then(|| format!("{name}: memory grew from {before_kib} to {rss_kib} KiB, by more than {limit}%"))
+    };
+    loop {
+        let costs = Costs::between(before, &servers::read(watched), 0);
+        let growth: Vec<_> = costs.processes.into_iter().filter_map(grown).collect();
+        if growth.is_empty() || Instant::now() >= give_up {
+            return growth;
+        }
+        sleep(MEMORY_INTERVAL).await;
+    }
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ impl Scenario {
                 Self::Idle(options) => idle::run(options).await,
                 Self::Drill(options) => drill::run(options).await.map(Some),
                 Self::Hostile(options) => hostile::run(options).await.map(Some),
-                Self::Rooms(options) => rooms::run(options).await.map(Some),
+                Self::Rooms(options) => rooms::visit(options, async { Ok(()) }).await.map(|(report, _)| Some(report)),
                 Self::Compare(options) => compare::run(options).await.map(Some),
             }
         })

@@ -29,10 +29,8 @@ pub(super) struct WaitingQueue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SeatState {
     Out,
-    /// Waiting, with the time of the latest unrequested queue position, if any.
-    Waiting {
-        reported_us: Option<u64>,
-    },
+    /// Waiting, with the time of the latest unrequested queue position in microseconds, if any.
+    Waiting(Option<u64>),
     Seated,
 }
 
@@ -70,9 +68,9 @@ impl WaitingQueue {
 
     /// Records a queue position that a client received: the answer to its join, or unrequested.
     pub(super) fn waiting(&mut self, client: usize, now_us: u64) {
-        let SeatState::Waiting { reported_us } = self.seat_by_client[client] else {
+        let SeatState::Waiting(reported_us) = self.seat_by_client[client] else {
             // The answer to its join.
-            self.seat_by_client[client] = SeatState::Waiting { reported_us: None };
+            self.seat_by_client[client] = SeatState::Waiting(None);
             return;
         };
         if let Some(reported_us) = reported_us {
@@ -80,14 +78,14 @@ impl WaitingQueue {
             self.shortest_gap_us = Some(self.shortest_gap_us.map_or(gap_us, |shortest| shortest.min(gap_us)));
         }
         self.pushes += 1;
-        self.seat_by_client[client] = SeatState::Waiting { reported_us: Some(now_us) };
+        self.seat_by_client[client] = SeatState::Waiting(Some(now_us));
     }
 
     /// Records a client's admission to the room. A member's repeated one has no effect.
     pub(super) fn joined(&mut self, client: usize, now_us: u64) {
         match self.seat_by_client[client] {
             SeatState::Seated => return,
-            SeatState::Waiting { .. } => {
+            SeatState::Waiting(_) => {
                 self.admissions.push((client, now_us));
                 if let Some(free_us) = self.free_since_us.pop_front()
                     && free_us >= self.measured_from_us
@@ -135,7 +133,7 @@ impl WaitingQueue {
 
     /// Returns the number of clients admitted long before an earlier one, which may still wait.
     fn overtook(&self) -> usize {
-        let earliest_waiting = self.seat_by_client.iter().position(|it| matches!(it, SeatState::Waiting { .. }));
+        let earliest_waiting = self.seat_by_client.iter().position(|it| matches!(it, SeatState::Waiting(_)));
         let mut latest_in_front = 0;
         let mut by_position = self.admissions.clone();
         by_position.sort_unstable();
