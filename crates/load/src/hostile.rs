@@ -151,7 +151,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     report.set("crowd", size);
     report.set("room_makers", &tally);
     for (name, kind) in [("edges", Kind::Edge), ("nodes", Kind::Node)] {
-        report.set(name, servers.iter().filter(|server| server.is(kind)).collect::<Vec<_>>());
+        report.set(name, servers.iter().filter(|server| server.kind == kind).collect::<Vec<_>>());
     }
     let target_us = (p99_before_us as f64 * TARGET_P99_RATIO) as u64;
     report.set("target_join_p99", target(&joins, TARGET_JOIN_P99_US));

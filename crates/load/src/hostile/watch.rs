@@ -30,7 +30,7 @@ pub(super) enum Kind {
 pub(super) struct ServerReport {
     server: String,
     #[serde(skip)]
-    kind: Kind,
+    pub(super) kind: Kind,
     #[serde(skip)]
     pid: u32,
     /// URL of its internal listener.
@@ -100,10 +100,6 @@ pub(super) async fn observe(servers: &mut [ServerReport], mut also: impl FnMut()
 impl ServerReport {
     pub(super) fn new(kind: Kind, Server { id, internal, pid, .. }: &Server) -> Self {
         Self { server: id.clone(), kind, pid: *pid, internal: internal.clone(), ..Self::default() }
-    }
-
-    pub(super) fn is(&self, kind: Kind) -> bool {
-        self.kind == kind
     }
 
     /// Records the resident memory in bytes; `None`: the process has ended.
@@ -186,31 +182,29 @@ mod tests {
         assert_eq!((report.counted[refused], report.bound_bytes), (3, None));
     }
 
-    fn failure(kind: Kind, bound_mib: Option<u64>, used_mib: &[Option<u64>]) -> Option<String> {
-        let bound_bytes = bound_mib.map(|mib| mib << 20);
-        let mut report = ServerReport { kind, bound_bytes, ..ServerReport::default() };
-        used_mib.iter().for_each(|mib| report.used(mib.map(|mib| mib << 20)));
-        report.failure()
-    }
+    /// Kind of a server, its bound and readings in MiB (`None`: it has ended), and a part of the
+    /// failure.
+    type Case<'a> = (Kind, Option<u64>, &'a [Option<u64>], Option<&'a str>);
 
     #[test]
-    fn edge_above_its_stated_bound_or_without_one_fails() {
-        assert_eq!(failure(Kind::Edge, Some(10), &[Some(10)]), None);
-        assert!(failure(Kind::Edge, Some(10), &[Some(11), Some(3)]).is_some_and(|text| text.contains("11 MiB")));
-        assert!(failure(Kind::Edge, None, &[Some(1)]).is_some());
-    }
-
-    #[test]
-    fn node_fails_when_it_grows_by_more_than_rooms_and_20_percent() {
-        assert_eq!(failure(Kind::Node, Some(10), &[Some(50), Some(62), Some(20)]), None);
-        assert!(failure(Kind::Node, Some(10), &[Some(50), Some(63)]).is_some_and(|text| text.contains("13 MiB")));
-        assert_eq!(failure(Kind::Node, None, &[Some(50), Some(900)]), None);
-    }
-
-    #[test]
-    fn server_that_has_ended_fails() {
-        for kind in [Kind::Edge, Kind::Node] {
-            assert!(failure(kind, Some(10), &[Some(1), None]).is_some_and(|text| text.contains("ended")));
+    fn server_fails_by_its_end_or_by_memory_above_its_bound() {
+        let cases: [Case<'_>; 8] = [
+            (Kind::Edge, Some(10), &[Some(10)], None),
+            (Kind::Edge, Some(10), &[Some(11), Some(3)], Some("11 MiB")),
+            (Kind::Edge, None, &[Some(1)], Some("does not report a bound")),
+            (Kind::Edge, Some(10), &[Some(1), None], Some("ended")),
+            (Kind::Node, Some(10), &[Some(50), Some(62), Some(20)], None),
+            (Kind::Node, Some(10), &[Some(50), Some(63)], Some("13 MiB")),
+            (Kind::Node, None, &[Some(50), Some(900)], None),
+            (Kind::Node, Some(10), &[Some(1), None], Some("ended")),
+        ];
+        for (kind, bound_mib, used_mib, expected) in cases {
+            let bound_bytes = bound_mib.map(|mib| mib << 20);
+            let mut report = ServerReport { kind, bound_bytes, ..ServerReport::default() };
+            used_mib.iter().for_each(|mib| report.used(mib.map(|mib| mib << 20)));
+            let failure = report.failure();
+            assert_eq!(failure.is_some(), expected.is_some(), "{failure:?}");
+            assert!(failure.unwrap_or_default().contains(expected.unwrap_or_default()), "{expected:?}");
         }
     }
 }
