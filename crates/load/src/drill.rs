@@ -24,7 +24,6 @@ use timeline::Evidence;
 pub use crate::exchange::{AckTotals, Returns, Totals};
 pub use crate::record::Record;
 pub use load::{Figures, Load, under_load};
-pub use sampler::Counts;
 pub use timeline::Effect;
 
 /// Minimum time between the last act and the end, in seconds, so that its effects show.

@@ -23,7 +23,7 @@ use crate::driver::{Driver, settle};
 use crate::fleet::{Fleet, FleetOptions, FleetPlan, Listener};
 use crate::message::{Arrival, Format, Received, Wire, subscribe};
 use crate::record::{Record, count, is_break};
-use crate::schedule::{Clock, Schedule};
+use crate::schedule::Clock;
 use crate::servers::{self, Costs, Watched, own_cpu_seconds};
 use ledger::{Ledger, totals};
 use workload::{Groups, Message, Plan, Workload, turns};
@@ -60,10 +60,6 @@ impl Settings {
     /// Returns settings of pairs of native clients without acks and recording.
     pub(crate) fn new(run: &RunOptions, rate: u64) -> Self {
         Self { run: run.clone(), rate, ack_interval: 0, is_recorded: false, wire: Wire::Native, group_size: 2 }
-    }
-
-    fn schedule(&self) -> Schedule {
-        self.run.schedule(self.rate)
     }
 }
 
@@ -118,7 +114,7 @@ impl<W: Workload> Exchange<W> {
     pub(crate) fn new(fleet: &FleetOptions, settings: Settings, work: W) -> Result<Rc<Self>> {
         let clients = usize::try_from(fleet.clients)?;
         let size = settings.group_size;
-        let recorded = if settings.is_recorded { settings.schedule().total() } else { 0 };
+        let recorded = if settings.is_recorded { settings.run.schedule(settings.rate).total() } else { 0 };
         // Allocated at once, so that no message waits for it.
         let arrivals = Vec::with_capacity(usize::try_from(recorded)?);
         Ok(Rc::new(Self {
@@ -177,7 +173,7 @@ impl<W: Workload> Exchange<W> {
     /// Sends by the schedule until it ends or `over` completes. Measures costs of `watched`, if it
     /// is not empty, unless `over` completes first. Fails if the timer breaks.
     pub(crate) async fn run(&self, watched: &[Watched], over: impl Future<Output = ()>) -> Result<()> {
-        let schedule = self.settings.schedule();
+        let schedule = self.settings.run.schedule(self.settings.rate);
         let warmup_us = self.settings.run.warmup * 1_000_000;
         let mut driver = Driver::start(schedule, self.clock, "sending")?;
         let (start_us, end_us) = (driver.start_us, driver.start_us + schedule.duration_us);

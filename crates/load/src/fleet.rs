@@ -283,7 +283,7 @@ impl FleetOptions {
         let clients = share.of_clients(self.clients);
         let rate = share.of(self.connect_rate.into());
         let connect_rate = u32::try_from(rate.end - rate.start).unwrap_or(self.connect_rate).max(1);
-        let also = if share.is_first() { self.also.clone() } else { Vec::new() };
+        let also = if share.number == 0 { self.also.clone() } else { Vec::new() };
         Self { first: clients.start, clients: clients.end - clients.start, connect_rate, also, ..self.clone() }
     }
 

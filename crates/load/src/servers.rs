@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use procfs::process::{Process, all_processes};
-use procfs::{CpuTime, CurrentSI as _, KernelStats, ticks_per_second};
+use procfs::{CurrentSI as _, KernelStats, ticks_per_second};
 use serde::{Deserialize, Serialize};
 use signaling_devmesh::MeshFile;
 
@@ -81,7 +81,7 @@ pub(crate) fn watched(mesh: Option<&MeshFile>, also: &[(String, u32)]) -> Vec<Wa
 /// Reads the usage of each process. Ended processes are left out.
 pub(crate) fn read(watched: &[Watched]) -> Reading {
     let usages = watched.iter().filter_map(|process| Some((process.clone(), usage(process.pid)?))).collect();
-    Reading { at: Instant::now(), cores: core_ticks(), usages }
+    Reading { at: Instant::now(), cores: CoreTicks::now(), usages }
 }
 
 impl Costs {
@@ -157,19 +157,16 @@ pub(crate) fn own_cpu_seconds() -> f64 {
 
 /// Time of all cores since the machine started, in ticks of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct CoreTicks {
+struct CoreTicks {
     all: u64,
     /// Time in which a core had work, but the host gave it to other machines.
     stolen: u64,
 }
 
-/// Reads the time of all cores. Returns zeros if the kernel does not provide it.
-pub(crate) fn core_ticks() -> CoreTicks {
-    KernelStats::current().map(|stats| CoreTicks::of(&stats.total)).unwrap_or_default()
-}
-
 impl CoreTicks {
-    fn of(time: &CpuTime) -> Self {
+    /// Reads the time of all cores. Returns zeros if the kernel does not provide it.
+    fn now() -> Self {
+        let Ok(KernelStats { total: time, .. }) = KernelStats::current() else { return Self::default() };
         let stolen = time.steal.unwrap_or(0);
         // The time of guests is part of the user time.
         let others = [time.iowait, time.irq, time.softirq].into_iter().flatten().sum::<u64>();
@@ -177,7 +174,7 @@ impl CoreTicks {
     }
 
     /// Returns the share of all time since `before` that was stolen, in percent.
-    pub(crate) fn stolen_percent_since(self, before: Self) -> f64 {
+    fn stolen_percent_since(self, before: Self) -> f64 {
         let (all, stolen) = (self.all.saturating_sub(before.all), self.stolen.saturating_sub(before.stolen));
         if all == 0 { 0.0 } else { stolen as f64 * 100.0 / all as f64 }
     }
@@ -263,7 +260,7 @@ mod tests {
 
         assert_eq!(after.stolen_percent_since(before), 2.0);
         assert_eq!(before.stolen_percent_since(after), 0.0);
-        assert!(core_ticks().all > 0);
+        assert!(CoreTicks::now().all > 0);
     }
 
     #[test]

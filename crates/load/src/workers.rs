@@ -57,23 +57,16 @@ impl WorkerOptions {
     }
 }
 
-/// A process's part of the load: number `number` of `of` parts.
+/// A process's part of the load: `number`, from 0, of `of` parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// Number of the process, from 0.
     pub(crate) number: u32,
-    /// Number of processes.
     pub(crate) of: u32,
 }
 
 impl Share {
     fn all(processes: u32) -> impl Iterator<Item = Self> {
         (0..processes).map(move |number| Self { number, of: processes })
-    }
-
-    /// Returns `true` for the first part, whose process also does work that only one must do.
-    pub(crate) fn is_first(self) -> bool {
-        self.number == 0
     }
 
     /// Returns its part of `total` items, disjoint from all others; may be empty.
@@ -242,6 +235,5 @@ mod tests {
         let rates: Vec<u64> = shares.iter().map(|share| share.of_rate(10).unwrap()).collect();
         assert_eq!(rates, [3, 3, 4]);
         assert!(shares.iter().any(|share| share.of_rate(2).is_err()));
-        assert!(whole.is_first() && !shares[1].is_first());
     }
 }
