@@ -12,7 +12,7 @@ use crate::{Missing, Page};
 /// node itself, or an edge without a name). `session` is a hexadecimal id. `since_ms` is the Unix
 /// time of the socket in ms, `generation` in µs: the later of two sessions stays. A `reliable`
 /// client confirms messages and retransmits its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientRow {
     pub client_id: String,
     pub node: String,
@@ -100,43 +100,40 @@ pub struct Kick {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PageQuery;
 
     fn node(node: &str, ids: &[(&str, u64)], next: bool) -> Clients {
         let row = |&(id, generation): &(&str, u64)| ClientRow {
             client_id: id.into(),
             node: node.into(),
-            edge: None,
-            session: String::new(),
-            since_ms: 0,
             generation,
-            reliable: false,
+            ..ClientRow::default()
         };
         let next = ids.last().filter(|_| next).map(|(id, _)| (*id).to_owned());
         Clients { clients: ids.iter().map(row).collect(), next, missing: Vec::new() }
     }
 
-    fn merged(limit: usize, nodes: Vec<Clients>) -> (Vec<(String, String)>, Option<String>) {
-        let Clients { clients, next, .. } = Clients::merge(&Page::new(None, limit), nodes, Vec::new());
-        (clients.into_iter().map(|row| (row.client_id, row.node)).collect(), next)
-    }
-
-    fn rows(rows: &[(&str, &str)]) -> Vec<(String, String)> {
-        rows.iter().map(|(id, node)| ((*id).to_owned(), (*node).to_owned())).collect()
+    /// Returns each client with its node, and the cursor of the next page.
+    fn merged(limit: usize, nodes: Vec<Clients>) -> (String, Option<String>) {
+        let page = PageQuery { limit: Some(limit), ..PageQuery::default() }.check(limit).unwrap();
+        let Clients { clients, next, .. } = Clients::merge(&page, nodes, Vec::new());
+        let rows: Vec<_> = clients.iter().map(|row| format!("{} {}", row.client_id, row.node)).collect();
+        (rows.join(", "), next)
     }
 
     #[test]
     fn client_of_two_nodes_is_listed_once_with_its_latest_session() {
         let nodes = vec![node("x", &[("a", 1), ("b", 5)], false), node("y", &[("b", 9), ("c", 1)], false)];
-        assert_eq!(merged(10, nodes), (rows(&[("a", "x"), ("b", "y"), ("c", "y")]), None));
+        assert_eq!(merged(10, nodes), ("a x, b y, c y".into(), None));
     }
 
     #[test]
     fn next_page_starts_where_the_full_one_ends() {
         let nodes = || vec![node("x", &[("a", 1), ("d", 1)], true), node("y", &[("b", 1), ("c", 1)], false)];
-        assert_eq!(merged(2, nodes()), (rows(&[("a", "x"), ("b", "y")]), Some("b".into())));
+        assert_eq!(merged(2, nodes()), ("a x, b y".into(), Some("b".into())));
         let full = vec![node("x", &[("a", 1), ("b", 1)], true), node("y", &[], false)];
-        assert_eq!(merged(2, full), (rows(&[("a", "x"), ("b", "x")]), Some("b".into())), "the node has more");
+        assert_eq!(merged(2, full), ("a x, b x".into(), Some("b".into())), "the node has more");
         let last = vec![node("x", &[("a", 1)], false), node("y", &[("b", 1)], false)];
-        assert_eq!(merged(2, last), (rows(&[("a", "x"), ("b", "y")]), None));
+        assert_eq!(merged(2, last), ("a x, b y".into(), None));
     }
 }

@@ -183,11 +183,6 @@ impl Explanation {
         sessions.max_by_key(|(_, session)| session.generation)
     }
 
-    /// Returns `true` if all nodes answered and none has a session of the client.
-    pub fn is_nowhere(&self) -> bool {
-        self.missing.is_empty() && !self.is_known()
-    }
-
     /// Returns `true` if an answering node has a session of the client, with a socket or lingering.
     pub fn is_known(&self) -> bool {
         self.nodes.iter().any(|at| at.session.is_some() || at.lingering.is_some())

@@ -60,11 +60,6 @@ impl PageQuery {
 }
 
 impl Page {
-    /// Selects the first `limit` names after `after`; `None`: from the first name. Checks nothing.
-    pub fn new(after: Option<&str>, limit: usize) -> Self {
-        Self { after: after.map(str::to_owned), limit, prefix: String::new() }
-    }
-
     /// Returns the cursor: only names after it are selected. `None`: from the first name.
     pub fn after(&self) -> Option<&str> {
         self.after.as_deref()
@@ -138,7 +133,8 @@ mod tests {
         }
         let page = query(Some("alice"), Some(7), Some("a")).check(MAX_NAMES).unwrap();
         assert_eq!(page.query(), "here=true&limit=7&after=alice&prefix=a");
-        assert_eq!(query(Some(""), None, Some("")).check(MAX_NAMES).unwrap(), Page::new(None, DEFAULT_LIMIT));
+        let first = query(None, Some(DEFAULT_LIMIT), None).check(MAX_NAMES).unwrap();
+        assert_eq!(query(Some(""), None, Some("")).check(MAX_NAMES).unwrap(), first);
     }
 
     #[test]

@@ -96,6 +96,7 @@ pub struct Member {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PageQuery;
 
     #[test]
     fn rows_of_one_room_from_several_nodes_are_merged() {
@@ -105,7 +106,8 @@ mod tests {
             ..Rooms::default()
         };
         let nodes = vec![node(&[("a", at("y", 2, 0)), ("c", at("y", 1, 0))]), node(&[("a", at("x", 3, 1))])];
-        let merged = Rooms::merge(&Page::new(None, 1), nodes, Vec::new());
+        let page = PageQuery { limit: Some(1), ..PageQuery::default() }.check(MAX_PAGE).unwrap();
+        let merged = Rooms::merge(&page, nodes, Vec::new());
         assert_eq!(merged.next.as_deref(), Some("a"));
         let [row] = &merged.rooms[..] else { panic!("no page of one") };
         assert_eq!((row.members, row.waiting), (5, 1));
