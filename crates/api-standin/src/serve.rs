@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State as Extracted};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -95,9 +95,8 @@ async fn slices(
         return json_answer(200, &shared.borrow().store.list(&selection));
     }
     let (version, seconds) = (value("resourceVersion").parse().unwrap(), value("timeoutSeconds").parse().unwrap());
-    let mut response = Response::new(Body::from_stream(lines(shared, WatchRequest { selection, version, seconds })));
-    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
-    response
+    let lines = lines(shared, WatchRequest { selection, version, seconds });
+    ([(CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response()
 }
 
 fn status(code: u16) -> Response {
@@ -114,7 +113,5 @@ pub(crate) fn status_object(code: u16) -> Value {
 }
 
 fn json_answer(code: u16, body: &Value) -> Response {
-    let mut response = axum::response::IntoResponse::into_response(Json(body));
-    *response.status_mut() = StatusCode::from_u16(code).unwrap();
-    response
+    (StatusCode::from_u16(code).unwrap(), Json(body)).into_response()
 }

@@ -11,8 +11,6 @@ use crate::ports::Addresses;
 
 /// Limits of one address or subject. A local mesh has none: all its clients are on this machine.
 const LIMITS: [&str; 3] = ["--max-per-address", "--accept-rate-per-address", "--max-per-subject"];
-const ADMIN_TOKEN_FLAG: &str = "--admin-token-file";
-const HASH_SEED_FLAG: &str = "--hash-seed-file";
 
 /// Returns the requested address of a server's client listener. Port 0 takes any free one.
 pub(crate) fn public_address(id: ServerId, options: &MeshOptions) -> SocketAddr {
@@ -54,7 +52,7 @@ pub(crate) fn command_line(
         line.push("--reuse-port".into());
     }
     let is_given = |flag: &str| further.iter().any(|given| given.split('=').next() == Some(flag));
-    for (flag, name) in [(HASH_SEED_FLAG, HASH_SEED_FILE), (ADMIN_TOKEN_FLAG, ADMIN_TOKEN_FILE)] {
+    for (flag, name) in [("--hash-seed-file", HASH_SEED_FILE), ("--admin-token-file", ADMIN_TOKEN_FILE)] {
         if !is_given(flag) {
             line.extend([flag.into(), folder.file(name).into()]);
         }

@@ -119,7 +119,8 @@ async fn restarted_node_keeps_its_ports() {
 
 #[tokio::test]
 async fn draining_node_is_listed_as_draining_until_it_ends() {
-    let (mesh, dir) = start_with(2, 0, &["--slow-drain"]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let mesh = Mesh::start(options(dir.path(), 2, 0, &["--slow-drain"])).await.unwrap();
 
     let (drained, ()) = tokio::join!(
         mesh.drain("node-0"),
@@ -243,12 +244,8 @@ async fn control_socket_executes_all_commands() {
 const NOTICE: Duration = Duration::from_millis(300);
 
 async fn start(nodes: u32, balancers: u32) -> (Arc<Mesh>, TempDir) {
-    start_with(nodes, balancers, &[]).await
-}
-
-async fn start_with(nodes: u32, balancers: u32, node_args: &[&str]) -> (Arc<Mesh>, TempDir) {
     let dir = tempfile::tempdir().unwrap();
-    let mesh = Mesh::start(options(dir.path(), nodes, balancers, node_args)).await.unwrap();
+    let mesh = Mesh::start(options(dir.path(), nodes, balancers, &[])).await.unwrap();
     (mesh, dir)
 }
 

@@ -65,10 +65,6 @@ impl Known {
     fn missing_for(&self, now: Instant) -> Duration {
         self.missing.map_or(Duration::ZERO, |missing| now.saturating_duration_since(missing.since))
     }
-
-    fn is_surely_missing(&self) -> bool {
-        self.missing.is_some_and(|missing| missing.doubted_until.is_none())
-    }
 }
 
 impl FlapDamper {
@@ -128,14 +124,12 @@ impl FlapDamper {
     /// Removes nodes that have been missing for `hold`, if any node serves, and readmits nodes that
     /// have served long enough, as of `now`.
     pub(crate) fn tick(&mut self, now: Instant) {
-        if self.is_served() {
-            for known in self.known.values_mut() {
-                if known.is_surely_missing() && known.missing_for(now) >= self.hold {
-                    known.detector.failed(now);
-                }
-            }
-        }
+        let is_served = self.is_served();
         for known in self.known.values_mut() {
+            let is_confirmed = known.missing.is_some_and(|missing| missing.doubted_until.is_none());
+            if is_served && is_confirmed && known.missing_for(now) >= self.hold {
+                known.detector.failed(now);
+            }
             known.detector.end_probation(now);
         }
         self.known.retain(|_, known| !known.detector.is_suspect() || known.missing_for(now) < FORGET);

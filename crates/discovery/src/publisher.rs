@@ -60,13 +60,9 @@ impl Publisher {
             self.record_failure(&ReadError::SuddenlyEmpty);
             return false;
         }
-        if view != *last {
-            self.publish(&last, view);
+        if view == *last {
+            return true;
         }
-        true
-    }
-
-    fn publish(&self, last: &View, view: View) {
         let diff = last.diff(&view);
         info!(
             source = %self.source,
@@ -79,6 +75,7 @@ impl Publisher {
         );
         self.record_view(view.len());
         self.views.send_replace(Arc::new(view));
+        true
     }
 
     /// Records a good reading: the age of the view is 0.

@@ -36,7 +36,7 @@ async fn pods_come_drain_and_go() {
 async fn unready_peer_stays_and_terminating_peer_drains() {
     let api = ApiServer::start().await;
     api.put(&slice("one", &["a", "b"]));
-    let cluster = Cluster::following_as(api, Subject::Peers).await;
+    let cluster = Cluster::following(api, Subject::Peers).await;
     cluster.becomes("a b").await;
     let put = |pods: Vec<Pod>| cluster.api.put(&Slice::new("one", 7900, pods));
     put(vec![pod("a"), Pod { serving: false, ..pod("b") }, Pod { serving: false, ..pod("c") }]);
@@ -173,7 +173,7 @@ async fn missing_role_is_named_once() {
         let api = ApiServer::start().await;
         api.fails(Fault::Status(status));
         api.put(&slice("one", &["a"]));
-        let cluster = Cluster::following(api).await;
+        let cluster = Cluster::following(api, Subject::Nodes).await;
         cluster.lists(6, |_| {}).await;
         let warnings = logs.with("WARN");
         assert_eq!(warnings.len(), 1, "{warnings:?}");
@@ -222,7 +222,7 @@ async fn first_list_is_awaited_when_no_api_server_runs_at_start() {
     let mut api = ApiServer::start().await;
     api.goes_away();
     api.put(&slice("one", &["a"]));
-    let mut cluster = Cluster::following(api).await;
+    let mut cluster = Cluster::following(api, Subject::Nodes).await;
     assert!(timeout(CHANGE_TIMEOUT, cluster.discovery.first_reading()).await.is_err());
     assert_eq!(cluster.members(), "");
     cluster.api.comes_back();
@@ -232,7 +232,7 @@ async fn first_list_is_awaited_when_no_api_server_runs_at_start() {
 
 #[tokio::test]
 async fn service_without_pods_counts_as_read() {
-    let cluster = Cluster::following(ApiServer::start().await).await;
+    let cluster = Cluster::following(ApiServer::start().await, Subject::Nodes).await;
     timeout(TIMEOUT, cluster.discovery.first_reading()).await.expect("no reading");
     assert_eq!(cluster.members(), "");
     cluster.api.put(&slice("one", &["a"]));

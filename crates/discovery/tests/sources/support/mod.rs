@@ -59,17 +59,13 @@ impl Cluster {
     pub(crate) async fn of(pods: &[&str]) -> Self {
         let api = ApiServer::start().await;
         api.put(&slice("one", pods));
-        let cluster = Self::following(api).await;
+        let cluster = Self::following(api, Subject::Nodes).await;
         cluster.becomes(&pods.join(" ")).await;
         cluster.is_watched().await;
         cluster
     }
 
-    pub(crate) async fn following(api: ApiServer) -> Self {
-        Self::following_as(api, Subject::Nodes).await
-    }
-
-    pub(crate) async fn following_as(api: ApiServer, subject: Subject) -> Self {
+    pub(crate) async fn following(api: ApiServer, subject: Subject) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let kubeconfig = dir.path().join("kubeconfig");
         api.write_kubeconfig(&kubeconfig);
