@@ -1,5 +1,4 @@
-//! Answers about clients: lists, lookups, kicks. Nodes fill them in; `mesh-ctl` prints them.
-//! `missing` names the nodes that did not contribute to an answer.
+//! Answers about clients: lists, lookups, kicks.
 
 use std::cmp::Reverse;
 

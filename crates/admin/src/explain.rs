@@ -1,6 +1,5 @@
-//! Explanations of clients and rooms: their owners by hash, and their state at the nodes. Nodes
-//! fill them in; `mesh-ctl` prints them. `missing` names the nodes that did not contribute. A node
-//! is suspect if it fails checks of the asked one. The eligible node with the highest score owns.
+//! Explanations of clients and rooms: their owners by hash, and their state at the nodes. A node is
+//! suspect if it fails checks of the asked one. The eligible node with the highest score owns.
 
 use serde::{Deserialize, Serialize};
 use signaling_rendezvous::{KeyHash, Ranking};

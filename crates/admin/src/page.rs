@@ -8,7 +8,6 @@ use std::collections::BinaryHeap;
 use serde::Deserialize;
 use signaling_protocol::ClientId;
 
-/// Default number of names on a page.
 const DEFAULT_LIMIT: usize = 100;
 /// Maximum names on a page of clients.
 pub const MAX_NAMES: usize = 1_000;

@@ -1,5 +1,4 @@
-//! Answers about rooms and their clients. Nodes fill them in; `mesh-ctl` prints them. `missing`
-//! names the nodes that did not contribute to an answer.
+//! Answers about rooms and their clients.
 
 use std::collections::BTreeMap;
 

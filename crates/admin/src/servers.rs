@@ -1,5 +1,4 @@
-//! Answers about the state of servers. Each server reports itself; the asked one merges the
-//! reports. `missing` names the nodes that did not contribute.
+//! Answers about the state of servers. Each reports itself; the asked one merges the reports.
 
 use std::collections::BTreeMap;
 

@@ -60,7 +60,6 @@ pub struct ApiServer {
 /// State shared by the handle and all connections.
 pub(crate) type Shared = watch::Sender<State>;
 
-/// Objects, faults and recorded requests.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) store: Store,

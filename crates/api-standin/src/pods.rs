@@ -1,5 +1,4 @@
-//! EndpointSlices in the form that the Kubernetes controller writes. Tests build them and pass them
-//! to `ApiServer`.
+//! EndpointSlices in the form that the Kubernetes controller writes.
 
 use serde_json::{Value, json};
 
@@ -67,7 +66,6 @@ impl Slice {
         }
     }
 
-    /// Returns the object in the form of the API.
     pub(crate) fn to_json(&self) -> Value {
         let pods: Vec<Value> = self.pods.iter().map(|pod| pod.to_json(&self.namespace)).collect();
         json!({

@@ -1,5 +1,4 @@
-//! The HTTP server: routes, the token, and requests that fail by a status or hang. `ApiServer`
-//! starts it. `watching` sends the lines of a watch.
+//! The HTTP server: routes, the token, and requests that fail by a status or hang.
 
 use std::collections::HashMap;
 

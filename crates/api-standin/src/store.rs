@@ -1,11 +1,9 @@
-//! EndpointSlices of the API, their versions and history, without I/O. `ApiServer` changes them,
-//! `serve` lists them, and `watching` reads the history.
+//! EndpointSlices of the API, their versions and history, without I/O.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
-/// All objects and their history.
 #[derive(Default)]
 pub(crate) struct Store {
     /// Rises with each change of any object, and by [`Store::compact`].
@@ -71,7 +69,6 @@ impl Store {
         self.object_by_name.insert(name, object);
     }
 
-    /// Deletes an object. Panics if it is missing.
     pub(crate) fn delete(&mut self, namespace: &str, name: &str) {
         let object = self.object_by_name.remove(&(namespace.into(), name.into())).expect("no such slice");
         self.record("DELETED", object);

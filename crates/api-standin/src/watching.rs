@@ -19,7 +19,6 @@ const MAX_QUEUED_LINES: usize = 16;
 /// Interval of bookmarks on a watch. The real server uses 1 minute.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Parameters of a watch.
 pub(crate) struct WatchRequest {
     pub(crate) selection: Selection,
     /// Events after this version are sent.

@@ -14,7 +14,6 @@ use crate::local::LocalMesh;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Larger than a page of 1,000 clients.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
-/// Default listen address of a server.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7900";
 
 /// Reason why a command failed. Texts are for the operator and name the option at fault.
@@ -52,7 +51,6 @@ impl Failure {
     }
 }
 
-/// A parameter of a query string.
 pub(crate) type Parameter = (&'static str, String);
 
 /// Client of one server's operator API. Paths are segments below `/admin`.
@@ -168,7 +166,6 @@ fn cause(error: &reqwest::Error) -> String {
     innermost.to_string()
 }
 
-/// Reads the first line that is not empty.
 fn read_secret(path: &Path) -> Result<String, Failure> {
     let invalid = |why: String| Failure::Invalid(format!("--secret-file: {why}"));
     let text =

@@ -1,5 +1,4 @@
-//! Folder of a mesh that `mesh-dev` runs on this machine: its servers, and the file of their admin
-//! token. `api` uses them as defaults.
+//! Folder of a mesh that `mesh-dev` runs on this machine: its servers and the file of their token.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +23,6 @@ struct Server {
     internal: String,
 }
 
-/// A mesh on this machine.
 #[derive(Debug)]
 pub(crate) struct LocalMesh {
     dir: PathBuf,

@@ -29,7 +29,6 @@ use crate::cli::Cli;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Ending {
-    /// Done as requested.
     Done = 0,
     /// The answer is negative: no client was kicked, the room has no seats, or the drain took too
     /// long.

@@ -83,7 +83,6 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
     }
 }
 
-/// Returns 32 random bytes in hexadecimal.
 fn random_secret() -> Result<String, Failure> {
     let mut bytes = [0_u8; 32];
     let random = getrandom::fill(&mut bytes);

@@ -58,7 +58,6 @@ pub(crate) fn clients(clients: &Clients) -> String {
     table.to_string() + &more(clients.next.as_deref())
 }
 
-/// Shows the node of a client, and the client's state and seats there.
 pub(crate) fn client(client: &Client) -> String {
     let state = match client.state {
         ClientState::Connected => "connected",
@@ -110,7 +109,6 @@ pub(crate) fn room_explanation(it: &RoomExplanation) -> String {
     text
 }
 
-/// Lists the state of a client at each node, then its seats.
 fn on_nodes(nodes: &[ClientOnNode]) -> String {
     let mut table = Table::new("AT  SESSION  BALANCER  SLOT  GENERATION  NO OUTCOME  UNCONFIRMED  HELD  LOCATED AT");
     let mut seats = Table::new("AT  ROOM  SEAT  AHEAD");
@@ -207,7 +205,6 @@ fn age(since_ms: u64) -> String {
     span(now.saturating_sub(Duration::from_millis(since_ms)))
 }
 
-/// Formats a duration in its two largest units.
 fn span(span: Duration) -> String {
     let seconds = span.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);

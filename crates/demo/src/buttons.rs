@@ -33,16 +33,13 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 const PATH: &str = "/demo/mesh";
-/// Header that the page sets.
 const MARK: &str = "x-signaling-demo";
 const MAX_REQUEST_BYTES: usize = 256;
 /// Enough for the status of many servers.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 /// Time limit of a request, longer than a drain.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
-/// Maximum unanswered requests.
 const MAX_PRESSED: usize = 16;
-/// Maximum nodes of the mesh.
 const MAX_NODES: u32 = 9;
 
 /// Request of a button, in the form that `mesh-dev` reads.

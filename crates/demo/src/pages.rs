@@ -38,7 +38,6 @@ const DIALECTS: &[File] = built_in_files!["../web/":
     "/simple-peer.js" SCRIPT "simple-peer.js",
 ];
 
-/// Returns the routes of all pages.
 pub(crate) fn router() -> Router {
     let router = files::serve(Router::new(), DEMO, Audience::ThisOrigin(POLICY));
     files::serve(router, DIALECTS, Audience::ThisOrigin(PACKAGES_POLICY))

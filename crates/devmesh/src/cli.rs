@@ -39,7 +39,6 @@ pub(crate) struct Up {
 }
 
 impl Up {
-    /// Converts the flags. Fails if a program is missing.
     pub(crate) fn into_mesh_options(self, dir: PathBuf) -> Result<MeshOptions> {
         let binaries = Binaries::locate(self.bin_dir.as_deref())?;
         Ok(MeshOptions { dir, binaries, ..self.options })

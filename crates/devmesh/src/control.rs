@@ -1,6 +1,5 @@
 //! The control socket `DIR/control.sock`: one JSON line as request, one as answer, then the
-//! connection ends. `mesh-dev` uses both ends. Balancers with `--demo-control` and `mesh-load
-//! drill` send requests.
+//! connection ends.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +18,6 @@ use crate::mesh::Mesh;
 use crate::state::ServerStatus;
 
 const SOCKET: &str = "control.sock";
-/// Maximum size of a request line.
 const MAX_REQUEST_BYTES: u64 = 4096;
 /// Answer timeout, longer than a drain and a start together.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);

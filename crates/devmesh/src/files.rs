@@ -1,5 +1,4 @@
-//! Formats of the files in a mesh's folder that other programs read. `state` fills them, and `mesh`
-//! writes them.
+//! Formats of the files in a mesh's folder that other programs read.
 
 use std::path::{Path, PathBuf};
 

@@ -49,7 +49,6 @@ impl Folder {
         &self.root
     }
 
-    /// Returns the path of a file of this name in the folder.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
@@ -87,7 +86,6 @@ impl Folder {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Removes a file if it exists.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         match fs::remove_file(self.file(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -98,7 +96,6 @@ impl Folder {
     }
 }
 
-/// Returns a random hash seed.
 pub(crate) fn random_seed() -> Result<NonZeroU64> {
     let seed = u64::from_ne_bytes(random()?);
     Ok(NonZeroU64::new(seed).unwrap_or(NonZeroU64::MAX))

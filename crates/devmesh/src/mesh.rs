@@ -1,5 +1,5 @@
 //! Operations on a mesh. An operation checks the state, acts on processes, and waits for its end.
-//! One watcher task per process reports its exit. `control`, tests and load generators call it.
+//! One watcher task per process reports its exit.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -25,7 +25,6 @@ use crate::state::{Phase, ServerStatus, Stage, State};
 const DOWN_GRACE: Duration = Duration::from_secs(3);
 /// Maximum time until the kernel has ended a killed process.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time of a drain.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time until SIGSTOP reaches all threads.
 const PAUSE_TIMEOUT: Duration = Duration::from_secs(5);

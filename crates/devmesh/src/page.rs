@@ -24,7 +24,6 @@ use tracing::{debug, warn};
 
 /// Maximum size of a request's body in bytes, above that of any request to a public listener.
 const MAX_BODY_BYTES: usize = 64 * 1024;
-/// Time limit of a connection to the mesh.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit of the head of the mesh's answer, above that of a handshake.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);

@@ -8,12 +8,9 @@ use tokio::net::TcpSocket;
 
 use crate::id::ServerId;
 
-/// Addresses of one server's listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Addresses {
-    /// Internal listener.
     pub(crate) internal: SocketAddr,
-    /// Listener for clients.
     pub(crate) public: SocketAddr,
 }
 

@@ -1,5 +1,4 @@
 //! The servers of a mesh: their processes, allowed operations, and content of the mesh's files.
-//! `mesh` calls it under a lock.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -38,7 +37,6 @@ pub(crate) enum Stage {
     Ending,
 }
 
-/// A server that this mesh has had.
 struct ServerState {
     addresses: Addresses,
     _ports: Vec<TcpSocket>,
@@ -252,7 +250,6 @@ impl State {
         (start, serving.iter().rev().take(serving.len().saturating_sub(wanted)).copied().collect())
     }
 
-    /// Returns the content of `mesh.json`.
     pub(crate) fn mesh_file(&self, folder: &Folder, options: &MeshOptions) -> MeshFile {
         let mut file = MeshFile {
             admin_token_file: folder.file(ADMIN_TOKEN_FILE),
@@ -272,7 +269,6 @@ impl State {
         file
     }
 
-    /// Returns the content of the discovery file.
     pub(crate) fn discovery(&self) -> Vec<&DiscoveredNode> {
         self.server_by_id.values().filter_map(|server| server.listing.as_ref()).collect()
     }

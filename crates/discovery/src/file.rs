@@ -30,7 +30,6 @@ fn parse(content: &[u8]) -> Result<View, ReadError> {
     View::new(members).map_err(|error| ReadError::Malformed(error.to_string()))
 }
 
-/// Interval at which the file is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Reads the file and sends its view or error every [`POLL_INTERVAL`]. Runs until dropped.

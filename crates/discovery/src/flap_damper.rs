@@ -20,7 +20,6 @@ const FORGET: Duration = Duration::from_secs(60);
 
 /// Servers of recent observations, and their state as members.
 pub(crate) struct FlapDamper {
-    /// Time that an unready or unlisted node stays a member.
     hold: Duration,
     known: BTreeMap<NodeId, Known>,
 }
@@ -145,7 +144,6 @@ impl FlapDamper {
         self.known.values().any(|known| known.missing.is_none())
     }
 
-    /// Returns the current members.
     pub(crate) fn view(&self) -> View {
         let members = self.known.values().filter(|known| known.member.draining || !known.detector.is_suspect());
         // Ids are unique here, so this is never an error.

@@ -14,12 +14,10 @@ use signaling_membership::View;
 
 /// Time without news after which hold times are checked. A file is read more often.
 const TICK: Duration = Duration::from_millis(300);
-/// Maximum queued news of a source.
 const MAX_QUEUED_NEWS: usize = 16;
 /// Consecutive failures that cause a warning. A single one is a broken connection.
 const FAILURES_FOR_WARNING: u32 = 2;
 
-/// Report of a source.
 #[derive(Debug)]
 pub(crate) enum News {
     /// All servers that the source lists now, with distinct ids.
@@ -31,7 +29,6 @@ pub(crate) enum News {
     },
     /// The whole view of a source that needs no damping, or the error of its reading.
     View(Result<View, ReadError>),
-    /// The last reading is still valid.
     StillValid,
     /// The source works: a query was answered, or a watch has run for a while. Only this resets the
     /// count of failures: a source that can list but not watch reports `Seen` between failures.
@@ -62,7 +59,6 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Creates the receiver, and the sender for the source.
     pub(crate) fn new(publisher: Publisher, settings: &Settings) -> (NewsSender, Self) {
         let (sender, news) = mpsc::channel(MAX_QUEUED_NEWS);
         let (subject, damper) = (settings.subject, FlapDamper::new(settings.hold));

@@ -15,7 +15,6 @@ use crate::metrics::{DiscoveryMetrics, METRICS};
 use crate::{ReadError, Subject};
 use signaling_membership::{NodeEntry, View};
 
-/// Maximum node names in a log field.
 const MAX_NAMES: usize = 5;
 
 /// Writing side of a followed source; `Discovery` is the reading side.
@@ -29,7 +28,6 @@ pub(crate) struct Publisher {
     errors: HashSet<Discriminant<ReadError>>,
 }
 
-/// State of the readings of a source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Readings {
     /// `true` after a good reading, or any reading of a file. A failed query is no reading.
@@ -88,7 +86,6 @@ impl Publisher {
         self.readings.send_modify(|readings| readings.has_any = true);
     }
 
-    /// Logs recovery if the source had failed.
     pub(crate) fn log_recovery(&mut self) {
         if !std::mem::take(&mut self.errors).is_empty() {
             info!(source = %self.source, "discovery works again");
@@ -111,7 +108,6 @@ impl Publisher {
         }
     }
 
-    /// Updates the metric of the view's age.
     pub(crate) fn update_age(&self) {
         if let Some(metrics) = self.metrics {
             metrics.age.set(self.readings.borrow().last_good.elapsed().as_secs_f64());

@@ -52,7 +52,6 @@ struct Unanswered {
     is_sent: bool,
 }
 
-/// Result of a reconnect.
 pub(crate) struct Return {
     /// `false` if the session was lost and the client got a new one.
     pub(crate) resumed: bool,
@@ -251,7 +250,6 @@ async fn open(url: &str) -> Result<Socket, ConnectError> {
     }
 }
 
-/// A failed connection attempt.
 #[derive(Debug)]
 pub(crate) struct ConnectError {
     pub(crate) error: anyhow::Error,

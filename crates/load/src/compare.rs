@@ -78,7 +78,6 @@ pub struct Options {
     pub(crate) json: Option<PathBuf>,
 }
 
-/// Size and rate of one load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell {
     size: Size,
@@ -98,7 +97,6 @@ impl fmt::Display for Cell {
 }
 
 impl Options {
-    /// Returns the maximum number of clients connected at the same time.
     pub(crate) fn max_clients(&self) -> u32 {
         self.clients.max(self.idle_clients).max(self.connects)
     }

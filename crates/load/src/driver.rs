@@ -30,7 +30,6 @@ pub(crate) struct Driver {
     /// Start of the schedule on the clock, in microseconds.
     pub(crate) start_us: u64,
     ticker: AsyncFd<File>,
-    /// Number of started units.
     pub(crate) begun: u64,
     bar: ProgressBar,
 }
@@ -117,7 +116,6 @@ pub(crate) fn progress(total: u64, what: &'static str) -> ProgressBar {
     bar.with_message(what)
 }
 
-/// Waits this many seconds and shows the progress.
 pub(crate) async fn wait(seconds: u64, what: &'static str) {
     let bar = progress(seconds, what);
     for _ in 0..seconds {

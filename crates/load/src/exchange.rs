@@ -2,8 +2,6 @@
 //! A [`Workload`] plans the messages. The exchange sends each at its time, and numbers it in the
 //! ledgers of its sender and each receiver. It reads the numbers of arrivals, and judges the
 //! delivery.
-//! `steady`, `hostile`, `compare` and `drill` use [`Size`](crate::message::Size), `calls` uses
-//! [`Calls`].
 
 mod calls;
 mod ledger;
@@ -39,10 +37,8 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// Probes of a topic until its members count as not subscribed, after 20 s.
 const MAX_PROBES: usize = 200;
 
-/// Kind of an exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Durations and seed.
     pub(crate) run: RunOptions,
     /// Workload units (messages or calls) started per second.
     pub(crate) rate: u64,
@@ -50,7 +46,6 @@ pub(crate) struct Settings {
     pub(crate) ack_interval: u64,
     /// `true` to keep the time of each arrival, for drills.
     pub(crate) is_recorded: bool,
-    /// Wire protocol of the clients.
     pub(crate) wire: Wire,
     /// Number of clients of a group, each of which sends to all others: 2 for pairs.
     pub(crate) group_size: usize,
@@ -82,7 +77,6 @@ pub struct Returns {
 
 /// The clients of one process with their plan, sent and received messages. It runs on one thread.
 pub(crate) struct Exchange<W> {
-    /// Origin of all times of the run.
     pub(crate) clock: Clock,
     settings: Settings,
     names: Vec<String>,
@@ -223,7 +217,6 @@ impl<W: Workload> Exchange<W> {
         settle(Duration::from_millis(self.settings.run.settle_ms), is_settled).await;
     }
 
-    /// Closes all sockets and returns the record.
     pub(crate) fn finish(&self, fleet: Fleet) -> Record {
         let ((messages, acks), returns) = (self.totals(), self.returns());
         let mut record = Record { messages, acks, returns, ..self.record.take() };
@@ -296,7 +289,6 @@ impl<W: Workload> Exchange<W> {
         Some(id)
     }
 
-    /// Records a message or probe that a client received.
     fn arrived(&self, client: usize, arrival: &Arrival<'_>) {
         let mut group = self.groups.of(client).iter();
         let Some(from) = group.position(|from| arrival.from == self.names[*from]) else {

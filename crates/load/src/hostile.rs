@@ -75,12 +75,10 @@ impl Options {
         self.fleet.clients.min(MAX_VISITORS)
     }
 
-    /// Returns the allowed 99th percentile latency beside the crowd, given the one without it.
     fn allowed_p99_us(&self, before_us: u64) -> u64 {
         (before_us as f64 * MAX_P99_RATIO).max(self.max_p99_ms * 1e3) as u64
     }
 
-    /// Returns the failure of the median join beside the crowd, if any.
     fn join_failure(&self, joins: &Percentiles) -> Option<String> {
         let (median_ms, limit_ms) = (joins.p50 as f64 / 1e3, self.max_p99_ms / 2.0);
         let is_slow = joins.count == 0 || median_ms > limit_ms;

@@ -26,7 +26,6 @@ pub(crate) struct Percentiles {
 }
 
 impl Latencies {
-    /// Records a time in microseconds.
     pub(crate) fn record_us(&mut self, time_us: u64) {
         self.record_n(time_us, 1);
     }

@@ -120,13 +120,11 @@ pub(crate) enum Received<'a> {
 /// A message of this run, as its sender wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival<'a> {
-    /// Client id of the sender.
     pub(crate) from: Cow<'a, str>,
     /// Number among the messages of its sender, from 1; 0 for a probe.
     pub(crate) number: u64,
     /// Time at which it was due, in microseconds on the run's clock.
     pub(crate) time_us: u64,
-    /// Tag of its workload.
     pub(crate) tag: u64,
 }
 

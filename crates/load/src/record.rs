@@ -45,12 +45,10 @@ pub struct Record {
     pub(crate) measured_us: Range<u64>,
 }
 
-/// Work of the load generator itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Generator {
     /// Units of the schedule that were due: messages, calls, or changes of rooms.
     pub(crate) planned: u64,
-    /// Units that were started.
     pub(crate) begun: u64,
     /// Messages of an exchange that the client's own socket refused, once per receiver.
     pub(crate) unsent: u64,
@@ -167,7 +165,6 @@ impl Record {
     }
 }
 
-/// Adds 1 to the count of `name`.
 pub(crate) fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
     *counts.entry(name.to_owned()).or_default() += 1;
 }

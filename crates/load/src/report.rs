@@ -20,7 +20,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Creates a report with the name of the scenario and without results.
     pub(crate) fn new(scenario: &'static str) -> Self {
         let mut report = Self::default();
         report.set("scenario", scenario);

@@ -9,7 +9,6 @@ use tokio::time::sleep;
 pub(crate) struct Schedule {
     /// Units per second, above 0.
     pub(crate) rate: u64,
-    /// Length in microseconds.
     pub(crate) duration_us: u64,
 }
 
@@ -18,7 +17,6 @@ pub(crate) const TICK_US: u64 = 1_000;
 const SECOND_US: u64 = 1_000_000;
 
 impl Schedule {
-    /// Returns the number of units.
     pub(crate) fn total(&self) -> u64 {
         (self.rate * self.duration_us).div_ceil(SECOND_US)
     }

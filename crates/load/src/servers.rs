@@ -32,7 +32,6 @@ pub(crate) struct Reading {
 /// Usage of the servers between two readings.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Costs {
-    /// Time between the readings, in seconds.
     pub(crate) seconds: f64,
     /// Messages delivered between the readings; operations for `rooms`.
     pub(crate) messages: u64,
@@ -138,7 +137,6 @@ impl Costs {
 pub(crate) struct Usage {
     /// User and system time of all its threads, in seconds.
     pub(crate) cpu_seconds: f64,
-    /// Resident memory, in KiB.
     pub(crate) rss_kib: u64,
 }
 

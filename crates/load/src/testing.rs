@@ -9,7 +9,6 @@ use tokio_tungstenite::{WebSocketStream, accept_async};
 use crate::client::Client;
 use crate::fleet::FIRST_OPEN_TIMEOUT;
 
-/// Parses options from command-line arguments.
 pub(crate) fn options<T: Args>(arguments: &[&str]) -> Result<T, clap::Error> {
     let command = T::augment_args(clap::Command::new("mesh-load").no_binary_name(true));
     T::from_arg_matches(&command.try_get_matches_from(arguments)?)

@@ -37,7 +37,6 @@ impl Poller {
         Self { query, settings, sender, resolver: None, backoff, ignored: 0 }
     }
 
-    /// Sends queries until dropped.
     pub(crate) async fn run(mut self) {
         loop {
             let wait = self.poll().await;

@@ -9,7 +9,6 @@ use signaling_protocol::NodeId;
 use crate::observation::{Observation, ServerStatus};
 use signaling_membership::Address;
 
-/// Servers of one answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
     /// Servers with distinct ids, sorted by id.

@@ -39,28 +39,23 @@ struct Content {
 }
 
 impl Slices {
-    /// Creates an empty set for the port with this name.
     pub(super) fn new(port_name: String) -> Self {
         Self { port_name, contents: BTreeMap::new() }
     }
 
-    /// Replaces all slices by those of a list.
     pub(super) fn replace(&mut self, all: &[EndpointSlice]) {
         self.contents.clear();
         all.iter().for_each(|slice| self.put(slice));
     }
 
-    /// Adds or replaces a slice.
     pub(super) fn put(&mut self, slice: &EndpointSlice) {
         self.contents.insert(name(slice), parse(slice, &self.port_name));
     }
 
-    /// Removes the slice with this name, if there is one.
     pub(super) fn remove(&mut self, slice: &EndpointSlice) {
         self.contents.remove(&name(slice));
     }
 
-    /// Returns the number of endpoints without a pod, a valid address or the named port.
     pub(super) fn ignored_count(&self) -> usize {
         self.contents.values().map(|content| content.ignored).sum()
     }

@@ -21,7 +21,6 @@ use crate::{ReadError, SourceError};
 /// Reader of the API server. Sends its answers and errors as [`News`].
 pub(crate) struct Watcher {
     api: Api<EndpointSlice>,
-    /// Label selector of the service's slices.
     selector: String,
     settings: KubernetesSettings,
     sender: NewsSender,
@@ -55,7 +54,6 @@ impl Watcher {
         })
     }
 
-    /// Lists and watches until dropped.
     pub(crate) async fn run(mut self) {
         loop {
             match self.list_and_watch().await {

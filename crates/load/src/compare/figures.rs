@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::contestant::Contestant;
 use crate::exchange::Totals;
 
-/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Unit {
@@ -63,7 +62,6 @@ impl Found {
         measured.unwrap_or_else(|error| Self { complaints: vec![format!("{error:#}")], ..Self::default() })
     }
 
-    /// Returns `true` if the run counts.
     pub(super) fn is_valid(&self) -> bool {
         self.complaints.is_empty()
     }

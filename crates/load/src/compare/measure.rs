@@ -23,7 +23,6 @@ use crate::servers::{self, Cost, Costs};
 
 /// Minimum part of the scheduled deliveries that arrives in the measured time.
 const MIN_DELIVERED: f64 = 0.98;
-/// Time under load before the measured time.
 const WARMUP_SECONDS: u64 = 1;
 /// Maximum wait for late messages, in milliseconds.
 const SETTLE_MS: u64 = 30_000;

@@ -133,7 +133,6 @@ async fn search(first: u64, mut is_held: impl AsyncFnMut(u64) -> Result<bool>) -
     Ok(held)
 }
 
-/// Rounds down to a multiple of [`STEP`].
 fn round(rate: u64) -> u64 {
     rate / STEP * STEP
 }

@@ -40,7 +40,6 @@ struct Front {
     _port: TcpSocket,
 }
 
-/// A contestant to measure.
 pub(super) struct Target {
     pub(super) contestant: Contestant,
     /// Processes whose usage counts: the front's, and the nodes'.

@@ -53,7 +53,6 @@ struct CounterSums {
     counts: Counts,
 }
 
-/// Reads the metrics of all servers of a mesh periodically.
 pub(crate) struct Sampler {
     dir: PathBuf,
     clock: Clock,
@@ -80,7 +79,6 @@ impl Counts {
         }
     }
 
-    /// Returns the increase of each counter since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         self.with(earlier, u64::saturating_sub)
     }

@@ -24,14 +24,12 @@ pub(crate) enum Action {
     },
 }
 
-/// One step of a script.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     /// Seconds since the start of the measured time. Negative or not finite counts as 0.
     pub(crate) at: f64,
     /// The action as on the command line.
     pub(crate) text: String,
-    /// The action.
     pub(crate) action: Action,
 }
 

@@ -13,7 +13,6 @@ use crate::record::Record;
 /// Counts of calls, including those of the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallTotals {
-    /// Calls that were started.
     pub(crate) begun: u64,
     /// Calls of which all messages have arrived.
     pub(crate) set_up: u64,
@@ -34,7 +33,6 @@ struct Call {
     caller: usize,
     begin_us: u64,
     callee_side: Side,
-    /// Number of messages that have not arrived.
     missing: u64,
 }
 
@@ -45,7 +43,6 @@ const CANDIDATES: RangeInclusive<u64> = 10..=30;
 /// message is the number of its call times this, plus its part.
 const PARTS: u64 = 64;
 
-/// Messages of one side of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Side {
     description_bytes: usize,

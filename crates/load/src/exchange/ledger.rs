@@ -56,12 +56,10 @@ pub struct Totals {
 }
 
 impl Ledger {
-    /// Returns the number of the next message.
     pub(crate) fn next_number(&self) -> u64 {
         self.sent + 1
     }
 
-    /// Records that the next message was sent.
     pub(crate) fn sent(&mut self) {
         self.sent += 1;
     }
@@ -142,7 +140,6 @@ impl Ledger {
         is_first
     }
 
-    /// Returns `true` if the message has arrived.
     pub(crate) fn has(&self, number: u64) -> bool {
         number <= self.highest && !self.missing.contains(&number)
     }
@@ -202,15 +199,12 @@ pub(crate) fn totals<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> (Tota
 /// Events of a run for drills. Times are microseconds on the run's clock, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recording {
-    /// First arrivals of messages.
     pub(crate) arrivals: Vec<FirstArrival>,
     /// End times of sockets; empty if clients do not resume sessions.
     pub(crate) closed_us: Vec<u64>,
-    /// Times of successful reconnects.
     pub(crate) returned_us: Vec<u64>,
 }
 
-/// First arrival of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FirstArrival {
     /// Time on the run's clock, in microseconds.
@@ -229,7 +223,6 @@ impl FirstArrival {
 mod tests {
     use super::*;
 
-    /// Returns a ledger of sent messages with these arrivals.
     fn ledger(sent: u64, arrivals: &[u64]) -> Ledger {
         let mut ledger = Ledger::default();
         for number in 1..=sent {

@@ -26,7 +26,6 @@ pub(crate) trait Workload: 'static {
     }
 }
 
-/// Messages to be sent, in the order of their times.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     planned: u64,
@@ -60,7 +59,6 @@ impl Plan {
         self.due.is_empty()
     }
 
-    /// Returns `true` if a message is due at `now_us`.
     pub(super) fn is_due(&self, now_us: u64) -> bool {
         self.due.peek().is_some_and(|Reverse(next)| next.at_us <= now_us)
     }
@@ -98,7 +96,6 @@ impl Groups {
         &self.order[first..first + self.size]
     }
 
-    /// Returns the other clients of a client's group.
     pub(super) fn others(&self, client: usize) -> impl Iterator<Item = usize> {
         self.of(client).iter().copied().filter(move |other| *other != client)
     }

@@ -96,7 +96,6 @@ impl Attack {
     }
 }
 
-/// Returns the name of the room that all connections enter.
 fn large_room(prefix: &str) -> String {
     format!("{prefix}-large")
 }

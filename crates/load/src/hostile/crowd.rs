@@ -58,7 +58,6 @@ struct Connected {
 pub(super) struct CrowdSize {
     /// Connections that send their handshake slowly.
     pub(super) handshakes: f64,
-    /// Clients that never read.
     pub(super) deaf: f64,
 }
 
@@ -98,7 +97,6 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Returns the number of connected clients now.
     pub(super) fn size(&self) -> CrowdSize {
         let count = |counter| (Arc::strong_count(counter) - 1) as f64;
         CrowdSize { handshakes: count(&self.connected.handshakes), deaf: count(&self.connected.deaf) }

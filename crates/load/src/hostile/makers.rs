@@ -26,7 +26,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const DIALECT_TIME: Duration = Duration::from_millis(350);
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// All room makers of a run.
 #[derive(Clone)]
 pub(super) struct Makers {
     /// URLs of the servers, at least one.
@@ -39,7 +38,6 @@ pub(super) struct Makers {
     pub(super) tally: Arc<Mutex<Tally>>,
 }
 
-/// Counts of all room makers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Tally {
     #[serde(skip)]
@@ -54,13 +52,11 @@ pub(super) struct Tally {
 enum Identity {
     /// One token for all sockets, by y-webrtc: a native client's `sub` is its id.
     OneToken,
-    /// One token for each maker.
     Subjects,
     /// A new id for each connection.
     Anonymous,
 }
 
-/// Counts of the room makers of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Counts {
     connections: u64,
@@ -73,7 +69,6 @@ struct Counts {
 }
 
 impl Makers {
-    /// Returns the counts up to now.
     pub(super) fn counts(&self) -> Tally {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

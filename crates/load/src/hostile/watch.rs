@@ -33,7 +33,6 @@ pub(super) struct ServerReport {
     pub(super) kind: Kind,
     #[serde(skip)]
     pid: u32,
-    /// URL of its internal listener.
     #[serde(skip)]
     internal: String,
     has_ended: bool,

@@ -38,7 +38,6 @@ impl Assignment {
         self.room_by_client.len()
     }
 
-    /// Returns the number of a client's room, from 0.
     pub(super) fn room(&self, client: usize) -> usize {
         self.room_by_client[client]
     }
@@ -48,7 +47,6 @@ impl Assignment {
         self.room_by_client.get(client).is_some_and(|room| self.residents_by_room[*room].contains(&client))
     }
 
-    /// Returns the clients that stay in a room.
     pub(super) fn residents(&self, room: usize) -> Range<usize> {
         self.residents_by_room[room].clone()
     }

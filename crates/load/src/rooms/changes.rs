@@ -73,7 +73,6 @@ impl Change {
     }
 }
 
-/// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Join,
@@ -226,7 +225,6 @@ impl Changes {
         self.open_by_number.len()
     }
 
-    /// Returns the number of changes without an answer.
     pub(super) fn unanswered(&self) -> usize {
         self.open_by_number.values().filter(|change| !change.is_answered).count()
     }

@@ -19,12 +19,10 @@ use crate::schedule::Clock;
 
 /// All clients of a run and their events. Clients of the waiting queue come last.
 pub(super) struct RoomClients {
-    /// Origin of all times of the run.
     pub(super) clock: Clock,
     pub(super) changes: RefCell<Changes>,
     pub(super) queue: RefCell<WaitingQueue>,
     rooms: Vec<String>,
-    /// Name of the room with the waiting queue.
     pub(super) queue_room: String,
     first_of_queue: usize,
     number_by_name: HashMap<String, usize>,
@@ -68,7 +66,6 @@ impl RoomClients {
         self.changes.borrow().open_changes() == 0 && self.queue.borrow().is_settled()
     }
 
-    /// Sends the join of a client before the run.
     pub(super) fn join_first(&self, client: usize) {
         let number = self.changes.borrow_mut().joins_first(client, self.clock.now_us());
         self.send(client, join(self.room_of(client), number + 1, None));

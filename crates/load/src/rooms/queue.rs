@@ -34,7 +34,6 @@ enum SeatState {
     Seated,
 }
 
-/// Results of the waiting queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct QueueTotals {
     /// Members that left the room.
@@ -113,7 +112,6 @@ impl WaitingQueue {
         self.free_since_us.is_empty()
     }
 
-    /// Returns the number of clients admitted after waiting.
     pub(super) fn admitted(&self) -> u64 {
         self.admissions.len() as u64
     }

@@ -1,4 +1,4 @@
-//! Calls at a fixed rate: their set-up time. `scenarios` calls it.
+//! Calls at a fixed rate: their set-up time.
 
 use anyhow::Result;
 use clap::Args;
@@ -33,9 +33,7 @@ pub struct Options {
     pub(super) workers: WorkerOptions,
 }
 
-/// Runs the scenario. Returns `None` in a worker, a process of `--processes`. Fails if `--clients`
-/// is odd, a process gets no pair or no rate, there is no server, a client cannot connect, or a
-/// worker fails.
+/// Fails as [`steady::run`](super::steady::run).
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Options { fleet, rate, run, gather_ms, max_setup_p99_ms, workers } = options;
     fleet.check_pairs(workers.processes)?;

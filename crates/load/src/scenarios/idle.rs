@@ -1,5 +1,4 @@
-//! Clients that only hold their sockets: time to connect, and memory per client. `scenarios` calls
-//! it.
+//! Clients that only hold their sockets: time to connect, and memory per client.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -31,8 +30,7 @@ pub struct Options {
     seconds: u64,
 }
 
-/// Runs the scenario. Returns `None` in a worker, a process of `--processes`. Fails if there is no
-/// server, a client cannot connect, or a worker fails.
+/// Fails if there is no server, a client cannot connect, or a worker fails.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Some(record) = options.workers.work(|share, gate| part(options, share, gate)).await? else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Pairs of clients exchange numbered messages at a fixed rate. `scenarios` calls it.
+//! Pairs of clients exchange numbered messages at a fixed rate.
 
 use anyhow::Result;
 use clap::Args;
@@ -28,9 +28,8 @@ pub struct Options {
     max_p99_ms: Option<f64>,
 }
 
-/// Runs the scenario. Returns `None` in a worker, a process of `--processes`. Fails if `--clients`
-/// is odd, a process gets no pair or no rate, there is no server, a client cannot connect, or a
-/// worker fails.
+/// Fails if `--clients` is odd, a process gets no pair or no rate, there is no server, a client
+/// cannot connect, or a worker fails.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Options { fleet, traffic, workers, resume, max_p99_ms, .. } = options;
     fleet.check_pairs(workers.processes)?;

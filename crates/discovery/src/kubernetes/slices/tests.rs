@@ -98,7 +98,6 @@ fn list_replaces_all_and_events_change_one() {
     assert_eq!(suffixes(&all), [""; 0]);
 }
 
-/// Returns the random suffixes of the pod names.
 fn suffixes(slices: &Slices) -> Vec<String> {
     let servers = slices.observations().into_iter();
     servers.map(|server| server.id.as_str().rsplit('-').next().unwrap().to_owned()).collect()

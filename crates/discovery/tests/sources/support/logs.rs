@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use tempfile::NamedTempFile;
 
-/// Collects log lines until dropped.
 pub(crate) struct Logs {
     file: NamedTempFile,
     _guard: tracing::subscriber::DefaultGuard,

@@ -28,7 +28,6 @@ pub(crate) const SOURCE: &str = "kubernetes:calls/signaling-nodes:internal";
 pub(crate) struct Cluster {
     pub(crate) api: ApiServer,
     pub(crate) discovery: Discovery,
-    /// All views so far.
     shown: Arc<Mutex<Vec<String>>>,
     _recording: AbortOnDropHandle<()>,
     _kubeconfig: TempDir,
@@ -50,7 +49,6 @@ impl Cluster {
         shown(&self.discovery.view())
     }
 
-    /// Returns all views so far.
     pub(crate) fn history(&self) -> Vec<String> {
         self.shown.lock().unwrap().clone()
     }
