@@ -77,12 +77,6 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
 /// Waits until `is_settled` returns `true`, at most for this time, and 300 ms more for duplicates.
 pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bool) {
     let give_up = Instant::now() + at_most;
@@ -107,7 +101,8 @@ fn ticker(interval: Duration) -> Result<AsyncFd<File>> {
     Ok(timer)
 }
 
-/// Returns a progress bar up to `total`, named `what`. It is hidden without a terminal.
+/// Returns a progress bar up to `total`, named `what`. It is hidden without a terminal, and cleared
+/// when it is dropped.
 pub(crate) fn progress(total: u64, what: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(total);
     if let Ok(style) = ProgressStyle::with_template("{msg:<12} [{bar:40}] {pos}/{len} {elapsed}") {
@@ -122,5 +117,4 @@ pub(crate) async fn wait(seconds: u64, what: &'static str) {
         sleep(Duration::from_secs(1)).await;
         bar.inc(1);
     }
-    bar.finish_and_clear();
 }

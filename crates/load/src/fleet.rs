@@ -119,7 +119,6 @@ impl Fleet {
             let urls = if reconnect { urls[number].clone() } else { Vec::new() };
             readers.spawn_local(listen(number, client, Rc::clone(listener), urls));
         }
-        bar.finish_and_clear();
         let clients = clients.into_iter().flatten().collect();
         Ok(Self { clients, connect, connect_seconds: begin.elapsed().as_secs_f64(), _readers: readers })
     }

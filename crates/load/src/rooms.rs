@@ -181,7 +181,6 @@ async fn join_rooms(clients: &RoomClients, count: usize) -> Result<()> {
         bar.inc(1);
     }
     until("all joins", || clients.changes.borrow().unanswered() == 0).await?;
-    bar.finish_and_clear();
     let changes = clients.changes.borrow();
     let (refused, received) = (changes.totals.refused, &changes.record.received);
     ensure!(refused == 0, "{refused} clients were not admitted to their rooms: {received:?}");
@@ -196,7 +195,6 @@ async fn join_queue(clients: &RoomClients, count: usize) -> Result<()> {
         until("a join of the waiting queue", || clients.queue.borrow().has_seat(number)).await?;
         bar.inc(1);
     }
-    bar.finish_and_clear();
     Ok(())
 }
 

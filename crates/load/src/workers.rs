@@ -144,7 +144,7 @@ async fn work(processes: u32) -> Result<Record> {
         worker.wait_until_ready().await?;
         bar.inc(1);
     }
-    bar.finish_and_clear();
+    drop(bar);
     for worker in &mut workers {
         let written = worker.input.write_all(GO.as_bytes()).await;
         written.with_context(|| format!("load process {} has ended", worker.share.number))?;
@@ -158,7 +158,6 @@ async fn work(processes: u32) -> Result<Record> {
         records.push(serde_json::from_str(&line).context("the record of a load process is malformed")?);
         bar.inc(1);
     }
-    bar.finish_and_clear();
     Record::sum(records)
 }
 
