@@ -18,48 +18,39 @@ use crate::{Ending, drain, print, show};
 /// Runs a command: sends its requests and prints the answers. Warnings go to standard error. Fails
 /// if a request fails or standard output cannot be written.
 pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
-    match cli.command {
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "mesh-ctl", &mut script);
-            return print(&String::from_utf8_lossy(&script)).map(|()| Ending::Done);
-        }
-        Command::Secret => return print(&format!("{}\n", random_secret()?)).map(|()| Ending::Done),
-        _ => {}
-    }
-    let (json, api) = (cli.json, Api::new(&cli.server)?);
+    let (json, api) = (cli.json, || Api::new(&cli.server));
     match cli.command {
         Command::Nodes => {
-            let nodes: Nodes = api.get(&["nodes"]).await?;
+            let nodes: Nodes = api()?.get(&["nodes"]).await?;
             print_answer(json, &nodes, &nodes.missing, show::nodes)
         }
         Command::Clients(names) => {
-            let clients: Clients = list(&api, &["clients"], names.query(), names.all).await?;
+            let clients: Clients = list(&api()?, &["clients"], names.query(), names.all).await?;
             print_answer(json, &clients, &clients.missing, show::clients)
         }
         Command::Client { id } => {
-            let client: Client = api.get(&["clients", &id]).await?;
+            let client: Client = api()?.get(&["clients", &id]).await?;
             print_answer(json, &client, &client.missing, show::client)
         }
         Command::Explain { id, room: false } => {
-            let explanation: Explanation = api.get(&["explain", &id]).await?;
+            let explanation: Explanation = api()?.get(&["explain", &id]).await?;
             print_answer(json, &explanation, &explanation.missing, show::explanation)
         }
         Command::Explain { id, room: true } => {
-            let room: RoomExplanation = api.get(&["rooms", &id, "explain"]).await?;
+            let room: RoomExplanation = api()?.get(&["rooms", &id, "explain"]).await?;
             print_answer(json, &room, &room.missing, show::room_explanation)
         }
         Command::Rooms(names) => {
-            let rooms: Rooms = list(&api, &["rooms"], names.query(), names.all).await?;
+            let rooms: Rooms = list(&api()?, &["rooms"], names.query(), names.all).await?;
             print_answer(json, &rooms, &rooms.missing, show::rooms)
         }
         Command::Room { name, all } => {
-            let room: Room = list(&api, &["rooms", &name], Vec::new(), all).await?;
+            let room: Room = list(&api()?, &["rooms", &name], Vec::new(), all).await?;
             print_answer(json, &room, &[], show::room)?;
             Ok(if room.count == 0 && room.waiting == 0 { Ending::No } else { Ending::Done })
         }
         Command::Capacity { room, capacity, reset } => {
-            let path = ["rooms", &room, "capacity"];
+            let (api, path) = (api()?, ["rooms", &room, "capacity"]);
             let room: Room = match capacity {
                 Some(capacity) => api.send(Method::PUT, &path, &[], Some(json!({ "capacity": capacity }))).await?,
                 None if reset => api.send(Method::DELETE, &path, &[], None).await?,
@@ -68,18 +59,24 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
             print_answer(json, &json!({ "room": room.room, "capacity": room.capacity }), &[], |_| show::capacity(&room))
         }
         Command::Kick { id } => {
-            let kicked: Kicked = api.send(Method::POST, &["clients", &id, "kick"], &[], None).await?;
+            let kicked: Kicked = api()?.send(Method::POST, &["clients", &id, "kick"], &[], None).await?;
             Ok(match print_answer(json, &kicked, &kicked.missing, show::kicked)? {
                 Ending::Done if !kicked.was_here => Ending::No,
                 ending => ending,
             })
         }
         Command::Drain { name, wait, timeout } => {
+            let api = api()?;
             let answer = set_draining(&api, json, name.as_deref(), "drain").await?;
             if wait { drain::until_empty(&api, name.as_deref(), timeout).await } else { Ok(answer) }
         }
-        Command::Undrain { name } => set_draining(&api, json, name.as_deref(), "undrain").await,
-        Command::Completions { .. } | Command::Secret => Ok(Ending::Done),
+        Command::Undrain { name } => set_draining(&api()?, json, name.as_deref(), "undrain").await,
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "mesh-ctl", &mut script);
+            print(&String::from_utf8_lossy(&script)).map(|()| Ending::Done)
+        }
+        Command::Secret => print(&format!("{}\n", random_secret()?)).map(|()| Ending::Done),
     }
 }
 
