@@ -8,8 +8,8 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use http::StatusCode;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, StatusCode};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -60,12 +60,9 @@ async fn record(
     next.run(request).await
 }
 
-async fn require_token(headers: HeaderMap, request: Request, next: Next) -> Response {
-    let expected = format!("Bearer {TOKEN}");
-    match headers.get(AUTHORIZATION) {
-        Some(value) if value.as_bytes() == expected.as_bytes() => next.run(request).await,
-        _ => status(401),
-    }
+async fn require_token(request: Request, next: Next) -> Response {
+    let is_right = request.headers().get(AUTHORIZATION).is_some_and(|value| *value == format!("Bearer {TOKEN}"));
+    if is_right { next.run(request).await } else { status(401) }
 }
 
 fn is_watch(query: &HashMap<String, String>) -> bool {
@@ -78,10 +75,7 @@ async fn slices(
     Query(query): Query<HashMap<String, String>>,
 ) -> Response {
     let is_watch = is_watch(&query);
-    let fault = {
-        let state = shared.borrow();
-        if is_watch { state.watch_fault } else { state.list_fault }
-    };
+    let fault = if is_watch { shared.borrow().watch_fault } else { shared.borrow().list_fault };
     match fault {
         Some(Fault::Status(code)) => return status(code),
         Some(Fault::Hang) => std::future::pending::<()>().await,

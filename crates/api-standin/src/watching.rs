@@ -69,8 +69,7 @@ async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Resul
         for event in events {
             let line = line(event.kind, &event.object);
             if fault == Some(Fault::Truncated) {
-                lines.send(Ok(line[..line.len() / 2].to_owned())).await?;
-                return Ok(());
+                return lines.send(Ok(line[..line.len() / 2].to_owned())).await;
             }
             lines.send(Ok(line)).await?;
         }

@@ -81,8 +81,7 @@ async fn press(
     let Some(press) = serde_json::from_slice::<Press>(&body).ok().filter(Press::is_valid) else {
         return no(StatusCode::BAD_REQUEST, "bad_request", "no such button, or the number of nodes is not 1 to 9");
     };
-    let control = buttons.control.as_ref().filter(|_| is_from_here(peer, &headers));
-    let Some(control) = control else {
+    let Some(control) = buttons.control.as_ref().filter(|_| is_from_here(peer, &headers)) else {
         return match press {
             Press::Status => no_buttons(),
             _ => no(

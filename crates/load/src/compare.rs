@@ -116,11 +116,8 @@ impl Options {
     }
 
     fn cells(&self) -> Vec<Cell> {
-        let rates = |size: &Size| {
-            let size = *size;
-            self.rates.iter().map(move |rate| Cell { size, rate: *rate })
-        };
-        self.sizes.iter().flat_map(rates).collect()
+        let cells = |size: Size| self.rates.iter().map(move |rate| Cell { size, rate: *rate });
+        self.sizes.iter().copied().flat_map(cells).collect()
     }
 }
 
