@@ -1,15 +1,35 @@
 //! Views from a file that is read every [`POLL_INTERVAL`]. Polling works on every filesystem and
 //! with every way of writing. [`crate::watch()`] calls it.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+use crate::ReadError;
 use crate::following::{News, NewsSender};
-use crate::{ReadError, read_bounded};
 use signaling_membership::{NodeEntry, View};
+
+/// Returns the content of a regular file of at most `max_bytes`. Blocks.
+///
+/// # Errors
+/// If the file cannot be read, is longer (`FileTooLarge`), or is a folder, pipe or device
+/// (`InvalidInput`). Opening a pipe would wait for its writer.
+pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut content = Vec::new();
+    // The file may grow while it is read, so one extra byte shows that it is too long.
+    File::open(path)?.take(max_bytes + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > max_bytes {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {max_bytes} bytes")));
+    }
+    Ok(content)
+}
 
 /// Maximum length of the file in bytes, enough for some 10,000 nodes.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -85,7 +105,7 @@ mod tests {
     fn absent_special_or_large_file_is_unreadable() {
         let dir = tempfile::tempdir().unwrap();
         let large = dir.path().join("large");
-        std::fs::File::create(&large).unwrap().set_len(MAX_BYTES + 9).unwrap();
+        File::create(&large).unwrap().set_len(MAX_BYTES + 9).unwrap();
         for path in [&dir.path().join("absent"), dir.path(), &large] {
             assert!(matches!(read(path), Err(ReadError::Unreadable(_))), "{}", path.display());
         }

@@ -10,13 +10,46 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::NodeId;
 
-use crate::observation::{Observation, ServerStatus};
-use signaling_membership::{FailureDetector, NodeEntry, View};
+use crate::Subject;
+use signaling_membership::{Address, FailureDetector, NodeEntry, View};
 
 /// Default time that an unready or unlisted node stays in the view.
 pub(crate) const HOLD: Duration = Duration::from_secs(4);
 /// Time unready or unlisted after which a removed node is forgotten.
 const FORGET: Duration = Duration::from_secs(60);
+
+/// One server in a source. A source lists each id once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Observation {
+    pub(crate) id: NodeId,
+    /// Address of its internal listener. A known id with another address is another server.
+    pub(crate) address: Address,
+    pub(crate) status: ServerStatus,
+}
+
+/// Status of a server, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ServerStatus {
+    /// It terminates and no longer serves.
+    Ending,
+    /// It is not ready and may become ready again.
+    Unready,
+    /// It terminates but still serves.
+    Draining,
+    /// It serves.
+    Serving,
+}
+
+impl ServerStatus {
+    /// Returns the status for `subject`: unready peers as serving, ending ones as draining.
+    pub(crate) fn for_subject(self, subject: Subject) -> Self {
+        match (subject, self) {
+            (Subject::Peers, Self::Unready) => Self::Serving,
+            (Subject::Peers, Self::Ending) => Self::Draining,
+            (_, status) => status,
+        }
+    }
+}
 
 /// Servers of recent observations, and their state as members.
 pub(crate) struct FlapDamper {

@@ -6,8 +6,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use crate::flap_damper::FlapDamper;
-use crate::observation::Observation;
+use crate::flap_damper::{FlapDamper, Observation};
 use crate::publisher::Publisher;
 use crate::{ReadError, Settings, Subject};
 use signaling_membership::View;

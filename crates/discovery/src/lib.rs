@@ -16,22 +16,18 @@
 //! # }
 //! ```
 
-mod bounded_file;
 pub mod dns;
 mod file;
 mod flap_damper;
 mod following;
 pub mod kubernetes;
 pub mod metrics;
-mod observation;
 mod publisher;
-pub mod read_error;
 pub mod settings;
 pub mod source;
 pub mod watch;
 
-pub use bounded_file::read_bounded;
-pub use read_error::ReadError;
+pub use file::read_bounded;
 pub use settings::{Settings, Subject};
-pub use source::{Source, SourceError};
+pub use source::{ReadError, Source, SourceError};
 pub use watch::{Discovery, watch, watch_with};

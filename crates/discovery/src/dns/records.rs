@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use hickory_resolver::proto::rr::{RData, Record};
 use signaling_protocol::NodeId;
 
-use crate::observation::{Observation, ServerStatus};
+use crate::flap_damper::{Observation, ServerStatus};
 use signaling_membership::Address;
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -76,12 +76,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_target_means_no_service() {
+    fn root_target_and_records_of_other_types_name_no_server() {
         assert_eq!(by_service(&[service(".", 0)]), Named::default());
-    }
-
-    #[test]
-    fn records_of_other_types_are_ignored() {
         assert_eq!(by_address(&[service("node-1.example.com.", 1)], 7900), Named::default());
         assert_eq!(by_service(&[address("10.0.0.1")]), Named::default());
     }

@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use signaling_protocol::NodeId;
 
-use crate::observation::{Observation, ServerStatus};
+use crate::flap_damper::{Observation, ServerStatus};
 
 /// Contents of the slices by name. `Watcher` updates them and sends their servers.
 pub(super) struct Slices {
