@@ -7,7 +7,7 @@ const GAP: &str = "  ";
 /// Rows under headings, in columns.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// The headings, then the rows.
+    /// The headings, then the rows with as many cells.
     lines: Vec<Vec<String>>,
 }
 
@@ -30,12 +30,8 @@ impl Table {
 
 impl Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut widths = vec![0; self.lines.iter().map(Vec::len).max().unwrap_or(0)];
-        for line in &self.lines {
-            for (width, cell) in widths.iter_mut().zip(line) {
-                *width = cell.chars().count().max(*width);
-            }
-        }
+        let width = |column: usize| self.lines.iter().filter_map(|line| Some(line.get(column)?.chars().count())).max();
+        let widths: Vec<usize> = (0..self.lines[0].len()).filter_map(width).collect();
         for line in &self.lines {
             let cells: Vec<_> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
             writeln!(f, "{}", cells.join(GAP).trim_end())?;
