@@ -295,7 +295,7 @@ impl Mesh {
 
 impl Drop for Mesh {
     fn drop(&mut self) {
-        for process in self.lock().processes() {
+        for (_, process) in self.lock().begin_stop() {
             // No caller could handle a failure, which usually means that the process has ended.
             let _ = process.signal(Signal::SIGKILL);
         }

@@ -227,11 +227,6 @@ impl State {
         process.with_context(|| format!("{id} has no process"))
     }
 
-    /// Returns the latest process of each server, also if it has ended.
-    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
-        self.server_by_id.values().filter_map(|server| server.process.as_ref())
-    }
-
     /// Returns `true` if a server is down. Fails if there is no such server.
     pub(crate) fn is_down(&mut self, id: ServerId) -> Result<bool> {
         Ok(self.expect("restart", id, |_| true)?.phase.is_down())
