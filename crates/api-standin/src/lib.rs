@@ -14,7 +14,6 @@
 //! | module | responsibility |
 //! |---|---|
 //! | [`asked`] | requests in RBAC terms |
-//! | [`fault`] | failures of lists and watches |
 //! | [`pods`] | EndpointSlices in the form of the controller |
 //! | `store` | objects, versions and history, without I/O |
 //! | `serve` | HTTP |
@@ -23,7 +22,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 pub mod asked;
-pub mod fault;
 pub mod pods;
 mod serve;
 mod store;
@@ -38,7 +36,6 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use asked::Asked;
-pub use fault::Fault;
 pub use pods::{Pod, Slice};
 use store::Store;
 
@@ -55,6 +52,24 @@ pub struct ApiServer {
     _reserved: TcpSocket,
     /// `None` while the server is stopped.
     serving: Option<AbortOnDropHandle<()>>,
+}
+
+/// Failure of lists and watches. Lists support only `Status` and `Hang`, and break their connection
+/// on the others. `Status` and `Hang` do not affect open watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// An answer with this HTTP status (100 to 999), and a `Status` object.
+    Status(u16),
+    /// No answer, also after the fault; the connection stays open.
+    Hang,
+    /// A watch that sends nothing and never ends, even after the fault. Open ones fall silent.
+    Silent,
+    /// A watch that ends in good order as soon as it has begun. Open watches end too.
+    EndsAtOnce,
+    /// A watch that ends in good order within the line of its next event. Open ones do so too.
+    Truncated,
+    /// A watch whose connection breaks in the middle of a line. Open watches break at once.
+    Cut,
 }
 
 /// State shared by the handle and all connections.
