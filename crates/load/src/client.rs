@@ -13,7 +13,6 @@ use serde::Deserialize;
 use tokio::io::AsyncWrite as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_tungstenite::tungstenite::http::HeaderMap;
 use tokio_tungstenite::tungstenite::http::header::RETRY_AFTER;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
@@ -244,7 +243,8 @@ async fn open(url: &str) -> Result<Socket, ConnectError> {
         Ok((socket, _)) => Ok(socket),
         Err(tungstenite::Error::Http(answer)) => {
             let error = anyhow!("refused with {}", answer.status().as_u16());
-            Err(ConnectError { error, retry_after: requested_delay(answer.headers()) })
+            let seconds = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+            Err(ConnectError { error, retry_after: seconds.map(Duration::from_secs) })
         }
         Err(error) => Err(anyhow::Error::new(error).context("the upgrade failed").into()),
     }
@@ -261,10 +261,6 @@ impl From<anyhow::Error> for ConnectError {
     fn from(error: anyhow::Error) -> Self {
         Self { error, retry_after: None }
     }
-}
-
-fn requested_delay(headers: &HeaderMap) -> Option<Duration> {
-    Some(Duration::from_secs(headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?))
 }
 
 /// Returns the delay that a `goodbye` requests; `None` for one without a delay, and other texts.

@@ -90,12 +90,10 @@ pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bo
 /// The runtime's own timers round up to 1 ms. Fails if the system refuses it. Panics outside a
 /// Tokio runtime.
 fn ticker(interval: Duration) -> Result<AsyncFd<File>> {
-    let make = || -> nix::Result<TimerFd> {
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
-        timer.set(Expiration::Interval(TimeSpec::from(interval)), TimerSetTimeFlags::empty())?;
-        Ok(timer)
-    };
-    let timer = make().context("cannot make a timer")?;
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC);
+    let timer = timer.context("cannot make a timer")?;
+    let period = Expiration::Interval(TimeSpec::from(interval));
+    timer.set(period, TimerSetTimeFlags::empty()).context("cannot make a timer")?;
     #[expect(deprecated, reason = "its sound successor is unsafe to call; a File keeps its one descriptor open")]
     let timer = AsyncFd::new(File::from(OwnedFd::from(timer))).context("cannot watch a timer")?;
     Ok(timer)

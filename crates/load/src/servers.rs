@@ -192,11 +192,9 @@ fn family(pid: u32) -> Vec<u32> {
     members
 }
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-
 /// Returns an HTTP client without a proxy. Answers must be complete within 1 s.
 pub(crate) fn http() -> Result<reqwest::Client> {
-    let http = reqwest::Client::builder().no_proxy().timeout(ANSWER_WITHIN).build();
+    let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(1)).build();
     http.context("cannot make an HTTP client")
 }
 

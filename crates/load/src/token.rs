@@ -21,23 +21,17 @@ impl TokenKey {
     pub(crate) fn of(mesh: Option<&MeshFile>) -> Result<Option<Self>> {
         let Some(path) = mesh.and_then(|mesh| mesh.token_key_file.as_ref()) else { return Ok(None) };
         let secret = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        Ok(Some(Self::new(&secret)))
-    }
-
-    fn new(secret: &[u8]) -> Self {
-        Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
+        Ok(Some(Self(hmac::Key::new(hmac::HMAC_SHA256, &secret))))
     }
 
     /// Returns a token of this `sub`, valid from now for two days, with all rights.
     pub(crate) fn token(&self, subject: &str) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (issued, expiry) = (now.as_secs(), (now + LIFETIME).as_secs());
-        self.sign(&json!({ "sub": subject, "aud": TOKEN_AUDIENCE, "iss": TOKEN_ISSUER, "iat": issued, "exp": expiry }))
-    }
-
-    fn sign(&self, claims: &Value) -> String {
-        let part = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
-        let front = format!("{}.{}", part(&json!({ "alg": "HS256", "typ": "JWT" })), part(claims));
+        let claims =
+            json!({ "sub": subject, "aud": TOKEN_AUDIENCE, "iss": TOKEN_ISSUER, "iat": issued, "exp": expiry });
+        let part = |part: Value| URL_SAFE_NO_PAD.encode(part.to_string());
+        let front = format!("{}.{}", part(json!({ "alg": "HS256", "typ": "JWT" })), part(claims));
         let signature = URL_SAFE_NO_PAD.encode(hmac::sign(&self.0, front.as_bytes()));
         format!("{front}.{signature}")
     }
@@ -49,12 +43,11 @@ mod tests {
 
     #[test]
     fn token_has_its_claims_and_a_signature_of_the_key() {
-        let secret = b"a secret of tests, 32 bytes and more";
-        let token = TokenKey::new(secret).token("ada");
+        let key = hmac::Key::new(hmac::HMAC_SHA256, b"a secret of tests, 32 bytes and more");
+        let token = TokenKey(key.clone()).token("ada");
 
         let (front, signature) = token.rsplit_once('.').unwrap();
         let decoded = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap();
-        let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
         hmac::verify(&key, front.as_bytes(), &decoded(signature)).unwrap();
         let claims: Value = serde_json::from_slice(&decoded(front.split_once('.').unwrap().1)).unwrap();
         assert_eq!((&claims["sub"], &claims["iss"]), (&json!("ada"), &json!(TOKEN_ISSUER)));

@@ -5,7 +5,6 @@ use clap::Args;
 
 use crate::exchange::{Calls, RunOptions, Settings, play};
 use crate::fleet::FleetOptions;
-use crate::record::Record;
 use crate::report::Report;
 use crate::workers::{Gate, Share, WorkerOptions};
 
@@ -37,7 +36,11 @@ pub struct Options {
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Options { fleet, rate, run, gather_ms, max_setup_p99_ms, workers } = options;
     fleet.check_pairs(workers.processes)?;
-    let Some(record) = workers.work(|share, gate| part(options, share, gate)).await? else { return Ok(None) };
+    let part = async |share: Share, gate: Gate| {
+        let (part, settings) = (fleet.of_share(share), Settings::new(run, share.of_rate(*rate)?));
+        play(&part, settings, Calls::new(run.seed, *gather_ms), part.plan()?, gate.pass()).await
+    };
+    let Some(record) = workers.work(part).await? else { return Ok(None) };
     let mut report = Report::new("calls");
     report.set("processes", workers.processes);
     report.set("gather_ms", gather_ms);
@@ -46,10 +49,4 @@ pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     report.fail_if(record.calls.begun.saturating_sub(record.calls.set_up), "calls never set up");
     report.fail_above("set-up time", &record.times.set_up, *max_setup_p99_ms);
     Ok(Some(report))
-}
-
-async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
-    let Options { rate, run, gather_ms, .. } = options;
-    let (fleet, settings) = (options.fleet.of_share(share), Settings::new(run, share.of_rate(*rate)?));
-    play(&fleet, settings, Calls::new(run.seed, *gather_ms), fleet.plan()?, gate.pass()).await
 }

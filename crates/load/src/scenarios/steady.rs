@@ -5,7 +5,6 @@ use clap::Args;
 
 use crate::exchange::{Settings, TrafficOptions, play};
 use crate::fleet::FleetOptions;
-use crate::record::Record;
 use crate::report::Report;
 use crate::workers::{Gate, Share, WorkerOptions};
 
@@ -31,20 +30,18 @@ pub struct Options {
 /// Fails if `--clients` is odd, a process gets no pair or no rate, there is no server, a client
 /// cannot connect, or a worker fails.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
-    let Options { fleet, traffic, workers, resume, max_p99_ms, .. } = options;
+    let Options { fleet, traffic: TrafficOptions { rate, size, run }, workers, resume, max_p99_ms } = options;
     fleet.check_pairs(workers.processes)?;
-    let Some(record) = workers.work(|share, gate| part(options, share, gate)).await? else { return Ok(None) };
+    let part = async |share: Share, gate: Gate| {
+        let part = FleetOptions { reconnect: *resume, ..fleet.of_share(share) };
+        let settings = Settings { ack_interval: (*resume).into(), ..Settings::new(run, share.of_rate(*rate)?) };
+        play(&part, settings, *size, part.plan()?, gate.pass()).await
+    };
+    let Some(record) = workers.work(part).await? else { return Ok(None) };
     let mut report = Report::new("steady");
     report.set("processes", workers.processes);
-    traffic.run.describe(&mut report, fleet.clients, traffic.rate, &record);
+    run.describe(&mut report, fleet.clients, *rate, &record);
     record.judge(&mut report, *resume);
     report.fail_above("latency", &record.times.latency, *max_p99_ms);
     Ok(Some(report))
-}
-
-async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
-    let fleet = FleetOptions { reconnect: options.resume, ..options.fleet.of_share(share) };
-    let TrafficOptions { rate, size, run } = &options.traffic;
-    let settings = Settings { ack_interval: options.resume.into(), ..Settings::new(run, share.of_rate(*rate)?) };
-    play(&fleet, settings, *size, fleet.plan()?, gate.pass()).await
 }
