@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 #[derive(Default)]
 pub(crate) struct Store {
-    /// Rises with each change of any object, and by [`Store::compact`].
-    version: u64,
+    /// `resourceVersion` of the latest change of any object, or of [`Store::compact`]; 0 at first.
+    pub(crate) version: u64,
     /// Lowest version from which the history is complete.
     oldest: u64,
     object_by_name: BTreeMap<(String, String), Value>,
@@ -54,11 +54,6 @@ pub(crate) fn line(kind: &str, object: &Value) -> String {
 }
 
 impl Store {
-    /// Returns the `resourceVersion` of the latest change or compaction; 0 before the first.
-    pub(crate) fn version(&self) -> u64 {
-        self.version
-    }
-
     /// Adds or replaces an object, and sets its `resourceVersion`. Panics if it has no namespace or
     /// no name.
     pub(crate) fn put(&mut self, object: Value) {

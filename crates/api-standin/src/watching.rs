@@ -50,7 +50,7 @@ async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Resul
         let (fault, is_over, events, version) = {
             let state = changes.borrow_and_update();
             let events = state.store.since(request.version, &request.selection);
-            (state.watch_fault, state.era != era, events, state.store.version())
+            (state.watch_fault, state.era != era, events, state.store.version)
         };
         match fault {
             Some(Fault::Silent) => std::future::pending().await,

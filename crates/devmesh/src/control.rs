@@ -103,8 +103,8 @@ impl Act {
 /// # Errors
 /// If the socket cannot be opened, accept a connection, or be removed.
 pub async fn serve_control(mesh: Arc<Mesh>) -> Result<()> {
-    let path = control_socket(mesh.folder().root());
-    mesh.folder().remove(SOCKET)?;
+    let path = control_socket(&mesh.folder.root);
+    mesh.folder.remove(SOCKET)?;
     let listener = UnixListener::bind(&path)
         .with_context(|| format!("cannot open {}; use a shorter --dir if the path is too long", path.display()))?;
     let mut requests = JoinSet::new();
@@ -121,7 +121,7 @@ pub async fn serve_control(mesh: Arc<Mesh>) -> Result<()> {
             }
         }
     }
-    mesh.folder().remove(SOCKET)
+    mesh.folder.remove(SOCKET)
 }
 
 /// Answers a request. Returns `true` if it was `down`.

@@ -24,7 +24,8 @@ pub(crate) const TOKEN_KEY_FILE: &str = "tokens.secret";
 
 /// The folder of one mesh, locked while this value lives.
 pub(crate) struct Folder {
-    root: PathBuf,
+    /// Absolute path, without symbolic links.
+    pub(crate) root: PathBuf,
     _lock: File,
 }
 
@@ -42,11 +43,6 @@ impl Folder {
             );
         }
         Ok(Self { root, _lock: lock })
-    }
-
-    /// Returns the absolute path of the folder, without symbolic links.
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {

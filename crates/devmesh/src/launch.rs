@@ -99,7 +99,7 @@ mod tests {
             let line = command_line(id, addresses, &folder, &options);
 
             let line: Vec<_> = line.iter().map(|argument| argument.to_str().unwrap()).collect();
-            assert_eq!(line.join(" ").replace(folder.root().to_str().unwrap(), "DIR"), expected);
+            assert_eq!(line.join(" ").replace(folder.root.to_str().unwrap(), "DIR"), expected);
         }
 
         let options = MeshOptions { tokens: true, share_port: true, ..MeshOptions::new(dir.path(), binaries) };

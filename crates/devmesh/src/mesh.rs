@@ -37,7 +37,7 @@ const TRY_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Mesh {
     options: MeshOptions,
     hash_seed: NonZeroU64,
-    folder: Folder,
+    pub(crate) folder: Folder,
     http: reqwest::Client,
     state: Mutex<State>,
 }
@@ -201,10 +201,6 @@ impl Mesh {
             }
         }
         self.remove_files()
-    }
-
-    pub(crate) fn folder(&self) -> &Folder {
-        &self.folder
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

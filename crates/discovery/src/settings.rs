@@ -7,10 +7,9 @@ use crate::flap_damper::HOLD;
 use crate::kubernetes::KubernetesSettings;
 
 /// Kind of servers that a source lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// Nodes of the mesh. An unready node does not count as serving.
-    #[default]
     Nodes,
     /// Peers, without metrics: unready ones count as serving, terminating ones as draining.
     Peers,

@@ -232,9 +232,7 @@ mod tests {
         let size = |handshakes, deaf| CrowdSize { handshakes, deaf };
         assert_eq!(CrowdSize::mean(&[size(10.0, 4.0), size(20.0, 8.0)]), size(15.0, 6.0));
         assert_eq!(CrowdSize::mean(&[]), CrowdSize::default());
-        assert_eq!(
-            size(7.0, 10.0).failures(size(10.0, 10.0)).collect::<Vec<_>>(),
-            ["only 7 of 10 handshakes were connected"]
-        );
+        let failures: Vec<_> = size(7.0, 10.0).failures(size(10.0, 10.0)).collect();
+        assert_eq!(failures, ["only 7 of 10 handshakes were connected"]);
     }
 }

@@ -11,8 +11,8 @@ use super::Options;
 /// Assignment of clients to rooms, split into residents and visitors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Assignment {
-    room_by_client: Vec<usize>,
-    residents_by_room: Vec<Range<usize>>,
+    pub(super) room_by_client: Vec<usize>,
+    pub(super) residents_by_room: Vec<Range<usize>>,
     /// Visitors, in the order of their turns.
     pub(super) visitors: Vec<usize>,
 }
@@ -38,17 +38,9 @@ impl Assignment {
         self.room_by_client.len()
     }
 
-    pub(super) fn room(&self, client: usize) -> usize {
-        self.room_by_client[client]
-    }
-
     /// Returns `true` if a client stays in its room and must receive all its events.
     pub(super) fn is_resident(&self, client: usize) -> bool {
         self.room_by_client.get(client).is_some_and(|room| self.residents_by_room[*room].contains(&client))
-    }
-
-    pub(super) fn residents(&self, room: usize) -> Range<usize> {
-        self.residents_by_room[room].clone()
     }
 }
 
@@ -76,8 +68,9 @@ mod tests {
     fn each_room_has_a_resident_and_the_rest_visit_once() {
         let assignment = Assignment::new(100, &options(&["--rooms=40", "--visitors=100"]).unwrap());
 
-        assert!((0..40).all(|room| assignment.residents(room).len() == 1));
-        assert!((0..40).flat_map(|room| assignment.residents(room)).all(|client| assignment.is_resident(client)));
+        let residents = &assignment.residents_by_room;
+        assert!(residents.len() == 40 && residents.iter().all(|residents| residents.len() == 1));
+        assert!(residents.iter().cloned().flatten().all(|client| assignment.is_resident(client)));
         let mut visitors = assignment.visitors.clone();
         visitors.sort_unstable();
         let others: Vec<usize> = (0..100).filter(|client| !assignment.is_resident(*client)).collect();

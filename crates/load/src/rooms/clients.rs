@@ -106,7 +106,7 @@ impl RoomClients {
     }
 
     fn room_of(&self, client: usize) -> &str {
-        &self.rooms[self.assignment.room(client)]
+        &self.rooms[self.assignment.room_by_client[client]]
     }
 
     fn count(&self, what: &str) {
