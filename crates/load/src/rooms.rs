@@ -4,7 +4,6 @@
 mod assignment;
 mod changes;
 mod clients;
-mod frames;
 mod queue;
 
 use std::mem::take;

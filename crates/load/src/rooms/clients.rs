@@ -1,16 +1,17 @@
 //! The clients of `rooms`: they send its requests, and pass received frames to the pure modules.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
 use anyhow::Result;
+use serde::Deserialize;
 
 use super::Options;
 use super::assignment::Assignment;
 use super::changes::{Act, Changes};
-use super::frames::{Frame, Member, join, leave};
 use super::queue::WaitingQueue;
 use crate::client::Client;
 use crate::fleet::Listener;
@@ -165,5 +166,55 @@ impl Listener for RoomClients {
 
     fn ended(&self, _client: usize, reason: String) {
         count(&mut self.changes.borrow_mut().record.closed, &reason);
+    }
+}
+
+/// Returns a request to join a room. `room` must need no escape in JSON. `change`: number of the
+/// join among all joins and leaves of this process, from 0. The other members receive it as the
+/// member's data. `None`: no data.
+fn join(room: &str, id: u64, change: Option<u64>) -> String {
+    let data = change.map(|change| format!(r#","data":{{"change":{change}}}"#)).unwrap_or_default();
+    format!(r#"{{"type":"join","room":"{room}","id":{id}{data}}}"#)
+}
+
+/// Returns a request to leave a room or its waiting queue. `room` must need no escape in JSON.
+fn leave(room: &str, id: u64) -> String {
+    format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
+}
+
+/// The fields of a received frame that are read. Only `members_changed` has `joined` and `left`.
+#[derive(Deserialize)]
+struct Frame<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    /// Error code. Empty in any frame but `error`.
+    #[serde(default, borrow)]
+    code: Cow<'a, str>,
+    /// Id of the request that the frame answers. `None`: it answers none.
+    id: Option<u64>,
+    #[serde(default, borrow)]
+    joined: Vec<Member<'a>>,
+    #[serde(default, borrow)]
+    left: Vec<Member<'a>>,
+}
+
+/// A member of a room, or a client that left it.
+#[derive(Deserialize)]
+struct Member<'a> {
+    #[serde(borrow)]
+    client_id: Cow<'a, str>,
+    data: Option<Data>,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    change: Option<u64>,
+}
+
+impl Member<'_> {
+    /// Returns the `change` with which the client joined ([`join`]). `None`: it had none, or the
+    /// entry is one of `left`, which have no data.
+    fn change(&self) -> Option<u64> {
+        self.data.as_ref()?.change
     }
 }
