@@ -8,12 +8,13 @@ use serde::Deserialize;
 /// Folder of `make run`.
 const DEFAULT_DIR: &str = ".mesh";
 
-/// The parts of `mesh.json` in use here.
-#[derive(Debug, Deserialize)]
-struct MeshFile {
-    #[serde(default)]
+/// A mesh on this machine: its folder, and the parts of `mesh.json` in use here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct LocalMesh {
+    #[serde(skip)]
+    dir: PathBuf,
     nodes: Vec<Server>,
-    #[serde(default)]
     balancers: Vec<Server>,
     admin_token_file: Option<PathBuf>,
 }
@@ -23,23 +24,17 @@ struct Server {
     internal: String,
 }
 
-#[derive(Debug)]
-pub(crate) struct LocalMesh {
-    dir: PathBuf,
-    file: MeshFile,
-}
-
 impl LocalMesh {
     /// Reads `mesh.json` in `dir`; `None`: in `.mesh`. Returns `None` if it is missing or invalid.
     pub(crate) fn find(dir: Option<&Path>) -> Option<Self> {
         let dir = dir.unwrap_or(Path::new(DEFAULT_DIR));
         let text = std::fs::read(dir.join("mesh.json")).ok()?;
-        Some(Self { dir: dir.to_owned(), file: serde_json::from_slice(&text).ok()? })
+        Some(Self { dir: dir.to_owned(), ..serde_json::from_slice(&text).ok()? })
     }
 
     /// Returns the URL of the first node's internal listener; `None` without a node.
     pub(crate) fn server(&self) -> Option<&str> {
-        self.file.nodes.first().map(|node| node.internal.as_str())
+        self.nodes.first().map(|node| node.internal.as_str())
     }
 
     /// Returns the token file of a server of this mesh; `None` for other servers, or without one.
@@ -47,8 +42,8 @@ impl LocalMesh {
     /// file is ever sent.
     pub(crate) fn token_file(&self, server: &Url) -> Option<PathBuf> {
         let is_it = |other: &Server| Url::parse(&other.internal).is_ok_and(|other| other.origin() == server.origin());
-        let is_of_mesh = self.file.nodes.iter().chain(&self.file.balancers).any(is_it);
-        let name = self.file.admin_token_file.as_deref().and_then(Path::file_name).filter(|_| is_of_mesh)?;
+        let is_of_mesh = self.nodes.iter().chain(&self.balancers).any(is_it);
+        let name = self.admin_token_file.as_deref().and_then(Path::file_name).filter(|_| is_of_mesh)?;
         Some(self.dir.join(name))
     }
 }
@@ -62,7 +57,7 @@ mod tests {
 
     #[test]
     fn token_is_sent_only_to_servers_of_the_mesh() {
-        let mesh = LocalMesh { dir: "DIR".into(), file: serde_json::from_str(FILE).unwrap() };
+        let mesh = LocalMesh { dir: "DIR".into(), ..serde_json::from_str(FILE).unwrap() };
         assert_eq!(mesh.server(), Some("http://127.0.0.1:4002"), "the first node is the default");
         let token = |server: &str| mesh.token_file(&Url::parse(server).unwrap());
         for server in ["http://127.0.0.1:4001", "http://127.0.0.1:4002/"] {

@@ -38,10 +38,9 @@ pub(crate) struct Client {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Welcome {
-    #[serde(default)]
     resume: String,
-    #[serde(default)]
     resumed: bool,
 }
 

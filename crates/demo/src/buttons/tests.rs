@@ -8,7 +8,6 @@ use tower::ServiceExt as _;
 
 use super::*;
 
-const HERE: &str = "127.0.0.1:5000";
 const KILL: &str = r#"{"command":"kill","id":"node-1"}"#;
 
 /// Returns a request as the page sends it.
@@ -19,7 +18,7 @@ fn page(body: &str) -> Request<Body> {
         .header(MARK, "1")
         .body(Body::from(body.to_owned()))
         .unwrap();
-    request.extensions_mut().insert(ConnectInfo(HERE.parse::<SocketAddr>().unwrap()));
+    request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 5000))));
     request
 }
 
