@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use signaling_devmesh::{Act, Binaries, MeshOptions, ServerStatus};
+use signaling_devmesh::{Act, MeshOptions, ServerStatus};
 
 use crate::page::PageOptions;
 
@@ -35,14 +34,7 @@ pub(crate) struct Up {
     pub(crate) options: MeshOptions,
     /// Folder of signaling-node and signaling-balancer [default: folder of mesh-dev]
     #[arg(long, env = "SIGNALING_BIN_DIR")]
-    bin_dir: Option<PathBuf>,
-}
-
-impl Up {
-    pub(crate) fn into_mesh_options(self, dir: PathBuf) -> Result<MeshOptions> {
-        let binaries = Binaries::locate(self.bin_dir.as_deref())?;
-        Ok(MeshOptions { dir, binaries, ..self.options })
-    }
+    pub(crate) bin_dir: Option<PathBuf>,
 }
 
 /// Returns the table of `mesh-dev status`, one line per server.

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Parser as _;
-use signaling_devmesh::{Act, Mesh, MeshOptions, control_socket, serve_control};
+use signaling_devmesh::{Act, Binaries, Mesh, MeshOptions, control_socket, serve_control};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Up};
 
 // Servers end with the thread that started them, so one thread runs all.
 #[tokio::main(flavor = "current_thread")]
@@ -37,7 +37,10 @@ async fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<()> {
     match cli.command {
-        Command::Up(options) => up(options.into_mesh_options(cli.dir)?).await,
+        Command::Up(Up { options, bin_dir }) => {
+            let binaries = Binaries::locate(bin_dir.as_deref())?;
+            up(MeshOptions { dir: cli.dir, binaries, ..options }).await
+        }
         Command::Page(options) => page::serve(options).await,
         Command::Act(act) => {
             let servers = act.request(&cli.dir).await?;
@@ -110,8 +113,6 @@ fn greeting(mesh: &Mesh, dir: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use signaling_devmesh::Binaries;
-
     use super::*;
 
     #[test]
