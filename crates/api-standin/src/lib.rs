@@ -41,7 +41,6 @@ use store::Store;
 
 /// The token in the kubeconfig, required in requests.
 pub(crate) const TOKEN: &str = "stand-in-token";
-/// Maximum connections in the queue of the listening socket.
 const BACKLOG: u32 = 64;
 
 /// A running stand-in, which ends when dropped.

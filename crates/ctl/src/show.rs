@@ -69,7 +69,6 @@ pub(crate) fn client(client: &Client) -> String {
     text
 }
 
-/// Explains the owner of a client: the ranking of all nodes, and the client's state at each node.
 pub(crate) fn explanation(it: &Explanation) -> String {
     let text = format!("{}: {}\nSource: {}, view {:.8}.\n", it.client_id, it.why, it.asked, it.view.hash);
     text + &ranking(&it.ranking) + &on_nodes(&it.nodes)
@@ -155,7 +154,6 @@ pub(crate) fn rooms(rooms: &Rooms) -> String {
     table.to_string() + &more(rooms.next.as_deref())
 }
 
-/// Shows a room and its members as far as the answer lists them.
 pub(crate) fn room(room: &Room) -> String {
     let Room { count, waiting, version, .. } = room;
     let text = format!("{}: {count} members, {}, {waiting} waiting, version {version}\n", room.room, holds(room));

@@ -21,7 +21,6 @@ pub(crate) async fn listen() -> (TcpListener, String) {
     (listener, url)
 }
 
-/// Accepts a client and welcomes it.
 pub(crate) async fn welcome(listener: &TcpListener) -> WebSocketStream<TcpStream> {
     let mut socket = accept_async(listener.accept().await.unwrap().0).await.unwrap();
     socket.send(Message::text(r#"{"type":"welcome","resume":"r1","resumed":true}"#)).await.unwrap();

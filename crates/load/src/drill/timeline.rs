@@ -14,7 +14,6 @@ pub(crate) struct Evidence {
     pub(crate) measured_us: Range<u64>,
     /// Counters of the servers, each 100 ms; empty without a directory of the mesh.
     pub(crate) samples: Vec<Sample>,
-    /// Times of arrivals, ended sockets and returns.
     pub(crate) recording: Recording,
     /// Sessions at all nodes together in normal operation.
     pub(crate) sessions: u64,

@@ -7,11 +7,9 @@ const ROOMS: u64 = 255;
 /// New rooms with data: with the large room as much as one client may have.
 const ROOMS_WITH_DATA: u64 = 15;
 const DATA_BYTES: usize = 4_000;
-/// Data of a room that is left at once.
 const LEFT_DATA_BYTES: usize = 2_000;
 /// Far above the limit of a room's data, and below that of a message.
 const OVERSIZED_BYTES: usize = 60_000;
-/// Oversized requests of a connection.
 const OVERSIZED: u64 = 15;
 const LISTS: u64 = 500;
 /// Length to which the prefix of a room's name is padded, so that names are long.

@@ -31,7 +31,6 @@ const MIN_SHARE: f64 = 0.8;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const ADDRESSES: u32 = 50;
 const BYTE_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval between two messages of a client that does not read.
 const MESSAGE_INTERVAL: Duration = Duration::from_secs(2);
 const MESSAGE_BYTES: usize = 8 * 1024;
 /// Receive buffer of a client that does not read, in bytes.

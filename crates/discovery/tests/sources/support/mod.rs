@@ -24,7 +24,6 @@ pub(crate) const HOLD: Duration = Duration::from_millis(800);
 const PROVEN: Duration = Duration::from_millis(300);
 pub(crate) const SOURCE: &str = "kubernetes:calls/signaling-nodes:internal";
 
-/// A followed service and its API.
 pub(crate) struct Cluster {
     pub(crate) api: ApiServer,
     pub(crate) discovery: Discovery,
