@@ -61,11 +61,6 @@ impl TestMesh {
         mesh
     }
 
-    /// Starts a mesh with `nodes` nodes and one balancer, whose command line gets the flags.
-    pub async fn with_balancer_flags(nodes: u32, flags: &[&str]) -> Self {
-        Self::with_servers((nodes, 1), &[], flags).await
-    }
-
     /// Starts a mesh with these numbers of nodes and balancers, each with the flags of its kind.
     pub async fn with_servers((nodes, balancers): (u32, u32), node_flags: &[&str], balancer_flags: &[&str]) -> Self {
         Self::with_options(|options| {

@@ -103,7 +103,7 @@ impl SecureMesh {
         let certificate = Certificate::lasting(folder.path(), "first", days);
         let shown = certificate.flags();
         let flags: Vec<_> = shown.iter().map(String::as_str).chain(flags.iter().copied()).collect();
-        let mesh = TestMesh::with_balancer_flags(nodes, &flags).await;
+        let mesh = TestMesh::with_servers((nodes, 1), &[], &flags).await;
         Self { mesh, certificate, folder }
     }
 }

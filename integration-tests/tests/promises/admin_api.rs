@@ -26,7 +26,7 @@ const PAGE: usize = 137;
 
 #[tokio::test]
 async fn lists_and_explanations_of_300_clients_are_true() {
-    let mesh = TestMesh::with_balancer_flags(3, &["--max-per-address=0"]).await;
+    let mesh = TestMesh::with_servers((3, 1), &[], &["--max-per-address=0"]).await;
     let url = &mesh.url();
     let connect = |n| async move { Peer::connect(url, &name(n)).await };
     let mut peers = JoinSet::new();

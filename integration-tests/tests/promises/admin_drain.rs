@@ -68,7 +68,7 @@ async fn undrain_keeps_the_clients_that_are_not_closed_yet() {
 
 /// Returns a mesh of three nodes, the internal listener of its balancer, and the clients of that.
 async fn balancer_with_clients() -> (TestMesh, String, Vec<Peer>) {
-    let mesh = TestMesh::with_balancer_flags(3, &[&format!("--drain-ms={DRAIN_MS}")]).await;
+    let mesh = TestMesh::with_servers((3, 1), &[], &[&format!("--drain-ms={DRAIN_MS}")]).await;
     let peers = mesh.connect((0..CLIENTS).map(|number| format!("client-{number}"))).await;
     let balancer = mesh.balancer_internal();
     (mesh, balancer, peers)

@@ -245,7 +245,7 @@ async fn one_of_two_tabs_resumes_their_saved_session() {
 }
 
 async fn connected_page(browser: &Chromium) -> (TestMesh, Page<'_>) {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let page = browser.open("page", &format!("http://{}/signaling-mesh.mjs", mesh.address())).await;
     page.evaluate(CONNECT).await;
     page.becomes(IS_CONNECTED).await;

@@ -126,7 +126,7 @@ async fn member_is_away_soon_after_its_page_is_gone() {
 async fn reload_while_first_signals_are_held_connects() {
     let Some(browser) = Chromium::start().await else { return };
     for (held, reloaded, pause) in [(0, 1, 300), (1, 0, 300), (0, 1, 50), (1, 0, 50), (0, 0, 100), (1, 1, 100)] {
-        let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+        let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
         let members = [open(&browser, &mesh, "ann").await, open(&browser, &mesh, "bob").await];
         members[held].page.evaluate("window.isHolding = true").await;
         for member in &members {

@@ -6,7 +6,7 @@ use signaling_integration_tests::{Head, TestMesh, ask_on, ask_to_the_end, connec
 #[tokio::test]
 async fn client_address_is_read_from_trusted_proxies_only() {
     let flags = |source: &str| format!("--client-address={source}:127.0.0.2/32,10.0.0.0/8");
-    let forwarded = TestMesh::with_balancer_flags(1, &["--max-per-address=1", &flags("x-forwarded-for")]).await;
+    let forwarded = TestMesh::with_servers((1, 1), &[], &["--max-per-address=1", &flags("x-forwarded-for")]).await;
     let status = async |mesh: &TestMesh, from: [u8; 4], front: &[u8], id: &str, client: &str| {
         let head = Head::connect(id).with("X-Forwarded-For", client).to_string();
         let stream = connect_from(from, &mesh.url()).await;
@@ -22,7 +22,7 @@ async fn client_address_is_read_from_trusted_proxies_only() {
     let (forger, _) = status(&forwarded, [127, 0, 0, 3], b"", "e", "192.0.2.10").await;
     assert_eq!((stranger, forger), (101, 429), "the address of a stranger counts");
 
-    let proxied = TestMesh::with_balancer_flags(1, &["--max-per-address=1", &flags("proxy-v2")]).await;
+    let proxied = TestMesh::with_servers((1, 1), &[], &["--max-per-address=1", &flags("proxy-v2")]).await;
     let front = |last: u8| {
         let ends = [192, 0, 2, last, 10, 0, 0, 1, 0x12, 0x34, 0, 80];
         [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..], &ends].concat()

@@ -108,7 +108,7 @@ async fn page_shows_hung_node_and_stale_discovery_until_mended() {
 
 #[tokio::test]
 async fn messages_and_their_delays_are_reported() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let (mut alice, mut bob) = (mesh.peer("alice").await, mesh.peer("bob").await);
     for id in 1..=20 {
         exchange((&mut alice, &mut bob), &json!(id), id).await;

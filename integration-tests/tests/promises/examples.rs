@@ -19,7 +19,7 @@ const VITE: [&str; 5] = ["package.json", "tsconfig.json", "index.html", "src/mai
 async fn call_html_connects_two_pages_without_tools() {
     let Some(python) = program(&["python3"], "python3") else { return };
     let Some(browser) = Chromium::start().await else { return };
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let folder = tempfile::tempdir().unwrap();
     let page = std::fs::read_to_string(examples().join("call.html")).unwrap();
     std::fs::write(folder.path().join("call.html"), page.replace(MESH, &mesh.address())).unwrap();
@@ -39,7 +39,7 @@ async fn vite_example_connects_two_pages_of_its_preview() {
         return missing("packed SDK", "none: run make package");
     };
     let Some(browser) = Chromium::start().await else { return };
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let folder = binaries().join("vite-example");
     std::fs::create_dir_all(folder.join("src")).unwrap();
     for file in VITE {

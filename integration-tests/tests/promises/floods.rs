@@ -41,7 +41,7 @@ async fn rate_class_limits_its_clients_only() {
 
 #[tokio::test]
 async fn flood_is_refused_then_closed_beside_other_clients() {
-    let mesh = TestMesh::with_balancer_flags(2, &["--message-rate=30/20000"]).await;
+    let mesh = TestMesh::with_servers((2, 1), &[], &["--message-rate=30/20000"]).await;
     let talk = Chatter::every(Duration::from_millis(100), &mesh).await;
     let messages = async {
         let text = r#"{"type":"signal","to":"flood-1","data":1,"id":7}"#;
@@ -71,7 +71,7 @@ async fn flood_is_refused_then_closed_beside_other_clients() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_behind_a_broken_frame_delay_no_other_client() {
-    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
+    let mesh = TestMesh::with_servers((2, 1), &[], &[]).await;
     let talk = Chatter::start(&mesh).await;
     let end = Instant::now() + Duration::from_secs(3);
     let nonsense = [frame(0x83, b""), vec![0; 256 * 1024]].concat();

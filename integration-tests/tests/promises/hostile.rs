@@ -59,7 +59,7 @@ async fn probe(address: &str, files: &[&str], has_buttons: bool) -> usize {
 
 #[tokio::test]
 async fn public_listeners_serve_documented_paths_only() {
-    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
+    let mesh = TestMesh::with_servers((2, 1), &[], &[]).await;
     let state = mesh.state();
     let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
     for (url, internal, files) in [(&balancer.url, &balancer.internal, &SDK[..]), (&node.url, &node.internal, &[])] {
@@ -70,7 +70,7 @@ async fn public_listeners_serve_documented_paths_only() {
 
 #[tokio::test]
 async fn demo_buttons_refuse_requests_of_other_origins() {
-    let mesh = TestMesh::with_balancer_flags(1, &["--demo"]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &["--demo"]).await;
     let files: Vec<_> = iter::once("").chain(SDK).chain(DEMO.split(' ')).collect();
     let refused = probe(&mesh.address(), &files, true).await;
     becomes(&mesh.balancer_internal(), "signaling_refused_connects_total", refused).await;
@@ -89,7 +89,7 @@ async fn demo_buttons_refuse_requests_of_other_origins() {
 /// The attacker has the mesh secret, and reaches only the public listeners.
 #[tokio::test]
 async fn public_listener_refuses_internal_requests_with_secrets() {
-    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
+    let mesh = TestMesh::with_servers((2, 1), &[], &[]).await;
     let state = mesh.state();
     let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
     let trunk = Head::upgrade("/internal/v1/trunk").offer(SUBPROTOCOL);
@@ -119,7 +119,7 @@ async fn public_listener_refuses_internal_requests_with_secrets() {
 
 #[tokio::test]
 async fn bytes_behind_a_request_are_no_second_request() {
-    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
+    let mesh = TestMesh::with_servers((2, 1), &[], &[]).await;
     let second = Head::get("/signaling-mesh.mjs").to_string();
     let hidden = format!("POST /internal/v1/lane HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n{second}");
     let sent = async |text: String| ask_to_the_end(connect(&mesh.url()).await, text.as_bytes()).await;
@@ -151,7 +151,7 @@ const BREAK: (&str, &str) = ("\\r\\nInjected: yes", "%0d%0aInjected:%20yes");
 
 #[tokio::test]
 async fn line_breaks_get_into_no_answer_and_no_log() {
-    let mesh = TestMesh::with_balancer_flags(2, &["--log=debug"]).await;
+    let mesh = TestMesh::with_servers((2, 1), &[], &["--log=debug"]).await;
     let (json, query) = BREAK;
     for target in [
         format!("/v1/connect?client_id=a{query}"),
@@ -196,7 +196,7 @@ async fn line_breaks_get_into_no_answer_and_no_log() {
 
 #[tokio::test]
 async fn deeply_nested_data_is_delivered_unchanged() {
-    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
+    let mesh = TestMesh::with_servers((2, 1), &[], &[]).await;
     let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
     let mut bob = RawSocket::connect(&mesh.address(), "bob").await;
     for depth in [100, 1_000, 30_000] {
@@ -211,7 +211,7 @@ async fn deeply_nested_data_is_delivered_unchanged() {
 
 #[tokio::test]
 async fn oldest_silent_connection_is_closed_for_a_new_one() {
-    let mesh = TestMesh::with_balancer_flags(2, &["--max-handshakes=3"]).await;
+    let mesh = TestMesh::with_servers((2, 1), &[], &["--max-handshakes=3"]).await;
     let before = mesh.refused_connects("handshakes").await;
     let mut silent = Vec::new();
     for _ in 0..5 {

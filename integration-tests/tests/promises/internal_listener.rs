@@ -26,7 +26,7 @@ const LANE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn internal_request_needs_a_proof_of_the_mesh_secret() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let node = mesh.node_internal(0);
     let (secret, other) = (mesh.secret(), OtherServer::of(&mesh, "node-9"));
     let stranger = OtherServer::with_secret(&mesh, "node-9", &"5a".repeat(32));
@@ -61,7 +61,7 @@ async fn internal_request_needs_a_proof_of_the_mesh_secret() {
 
 #[tokio::test]
 async fn server_with_another_hash_seed_is_refused() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let other = OtherServer::new("node-9", &mesh.secret(), HashSeed::parse(b"1").unwrap());
     for (purpose, head) in [(Purpose::Trunk, trunk()), (Purpose::Lane, lane_request(1))] {
         let answer = ask(&mesh.node_internal(0), other.prove_to_node(&mesh, purpose, &head).await).await;
@@ -73,7 +73,7 @@ async fn server_with_another_hash_seed_is_refused() {
 /// Bytes of the last release without a version of lanes.
 #[tokio::test]
 async fn recorded_bytes_of_other_versions_are_refused() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let (trunk, lane): (&[u8], &[u8]) =
         (include_bytes!("../recorded/trunk-v2.bin"), include_bytes!("../recorded/lane-without-version.bin"));
     for (bytes, code, own, theirs) in [
@@ -88,7 +88,7 @@ async fn recorded_bytes_of_other_versions_are_refused() {
 
 #[tokio::test]
 async fn bad_request_of_a_server_is_answered() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let (node, other) = (mesh.node_internal(0), OtherServer::of(&mesh, "node-9"));
 
     for (purpose, head, status, (header, value), code) in [
@@ -156,7 +156,7 @@ async fn node_without_view_refuses_trunks_lanes_and_clients() {
 
 #[tokio::test]
 async fn bad_batch_ends_its_exchange_and_the_next_one_goes_on() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let mut alice = mesh.peer("alice").await;
     let mut number = 0;
     for (exchange, bad) in (1..).zip([
@@ -197,7 +197,7 @@ async fn bad_batch_ends_its_exchange_and_the_next_one_goes_on() {
 
 #[tokio::test]
 async fn node_outside_the_view_gets_outcomes_on_its_exchange() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let mut alice = mesh.peer("alice").await;
     let mut lane = Lane::open(&mesh, 1).await;
     lane.send(&batch(1)).await;
@@ -236,7 +236,7 @@ async fn node_outside_the_view_gets_outcomes_on_its_exchange() {
 
 #[tokio::test]
 async fn lane_from_before_a_pause_ends_unread() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let mut alice = mesh.peer("alice").await;
     let mut lane = Lane::open(&mesh, 1).await;
     mesh.pause("node-0").await.unwrap();
@@ -253,7 +253,7 @@ async fn lane_from_before_a_pause_ends_unread() {
 
 #[tokio::test]
 async fn admin_needs_its_token_and_health_does_not() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let (balancer, secret) = (mesh.balancer_internal(), mesh.secret());
     let other = OtherServer::of(&mesh, "node-9");
     for (server, address, metric) in [

@@ -107,7 +107,7 @@ const DEAF: u64 = 60;
 async fn clients_lose_no_message_while_hostile_clients_connect() {
     let flags =
         ["--max-client-buffer-bytes=4194304", "--max-handshakes=250", "--max-sockets=200", "--handshake-ms=2000"];
-    let mesh = TestMesh::with_balancer_flags(3, &flags).await;
+    let mesh = TestMesh::with_servers((3, 1), &[], &flags).await;
     let crowd = [format!("--handshakes={HANDSHAKES}"), format!("--deaf={DEAF}")];
     // The latency limit is loose: the test counts messages, and the machine may be slow.
     let arguments = ["hostile", "--clients=20", "--rate=200", "--seconds=3", "--warmup=1", "--max-p99-ms=1000"];

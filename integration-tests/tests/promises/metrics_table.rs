@@ -121,7 +121,7 @@ fn metrics_page_matches_the_code() {
 
 #[tokio::test]
 async fn servers_serve_exactly_the_metrics_of_the_table() {
-    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
+    let mesh = TestMesh::with_servers((2, 1), &[], &[]).await;
     // A call, a room, and refusals.
     let mut ada = mesh.peer_owned_by("node-0", "ada").await;
     let mut bob = mesh.peer_owned_by("node-1", "bob").await;

@@ -9,7 +9,7 @@ const LISTED: &str = "https://app.example";
 async fn page_may_connect_when_its_origin_is_listed() {
     let apps = "capacitor://localhost,https://*.preview.example";
     let flag = format!("--allowed-origins={LISTED},http://localhost:3000,{apps}");
-    let mesh = TestMesh::with_balancer_flags(1, &[&flag]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[&flag]).await;
     let internal = mesh.balancer_internal();
     let others = "https://evilapp.example https://app.example.evil.example http://app.example https://app.example:8443 \
         ionic://localhost https://preview.example null";
@@ -35,7 +35,7 @@ async fn page_may_connect_when_its_origin_is_listed() {
 
 #[tokio::test]
 async fn listed_page_may_read_its_refusal() {
-    let mesh = TestMesh::with_balancer_flags(1, &[&format!("--allowed-origins={LISTED}")]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[&format!("--allowed-origins={LISTED}")]).await;
     let answer = ask(&mesh.address(), Head::get("/v1/connect?client_id=alice").with("Origin", LISTED)).await;
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (426, Some(LISTED)));
     assert_eq!(answer.header("vary"), Some("origin"));

@@ -115,7 +115,7 @@ fn with_lines(count: usize) -> Head {
 
 #[tokio::test]
 async fn bad_request_is_answered_by_its_error_and_counted() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     for case in [bad_queries(), bad_heads(), odd_targets(), no_http()].into_iter().flatten() {
         let what = format!("{}: {:.80?}", case.what, case.request);
         let reason = case.status.to_string();
@@ -140,14 +140,14 @@ async fn bad_request_is_answered_by_its_error_and_counted() {
 
 #[tokio::test]
 async fn connect_with_a_content_length_of_0_is_accepted() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let head = Head::connect("alice").with("Content-Length", "0");
     assert_eq!(RawSocket::open(&mesh.url(), &head).await.message().await["type"], "welcome");
 }
 
 #[tokio::test]
 async fn head_of_the_connect_path_has_the_answer_of_get() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let answer = ask(&mesh.url(), &Head::get("/v1/connect?client_id=alice").method("HEAD")).await;
     assert_eq!((answer.status, answer.header("upgrade"), &*answer.body), (426, Some("websocket"), ""));
 }
@@ -182,7 +182,7 @@ async fn refused_connects_leave_a_line_per_reason_and_address() {
 
 #[tokio::test]
 async fn limit_of_a_proxy_that_hides_addresses_names_the_flag() {
-    let mesh = TestMesh::with_balancer_flags(1, &["--max-per-address=1"]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &["--max-per-address=1"]).await;
     let _alice = mesh.peer("alice").await;
     for (head, is_hinted) in
         [(Head::connect("bob"), false), (Head::connect("bob").with("X-Forwarded-For", "192.0.2.1"), true)]
@@ -194,7 +194,7 @@ async fn limit_of_a_proxy_that_hides_addresses_names_the_flag() {
 
 #[tokio::test]
 async fn request_head_is_refused_past_16_kib_or_64_lines() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     // The head has five other lines.
     let bytes = |count: usize| Head::connect("bytes").with("X", &"x".repeat(count));
     for (head, status) in [(with_lines(59), 101), (with_lines(60), 431), (bytes(15_000), 101), (bytes(17_000), 431)] {
@@ -206,7 +206,7 @@ async fn request_head_is_refused_past_16_kib_or_64_lines() {
 
 #[tokio::test]
 async fn bad_query_has_a_close_code_with_the_subprotocol() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     for query in ["", "client_id=a%20b", "client_id=a&client_id=b"] {
         let head = Head::upgrade(&format!("/v1/connect?{query}")).offer("signaling.v1");
         let mut socket = RawSocket::open(&mesh.url(), &head).await;
@@ -283,7 +283,7 @@ async fn resume_token_takes_its_session_over_at_once() {
 
 #[tokio::test]
 async fn client_is_refused_until_there_is_a_node() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     mesh.kill("node-0").await.unwrap();
 
     let answer = ask(&mesh.url(), Head::connect("alice")).await;
@@ -304,7 +304,7 @@ async fn client_is_refused_until_there_is_a_node() {
 
 #[tokio::test]
 async fn stopping_balancer_refuses_new_clients() {
-    let mesh = TestMesh::with_balancer_flags(3, &["--drain-ms=3000"]).await;
+    let mesh = TestMesh::with_servers((3, 1), &[], &["--drain-ms=3000"]).await;
     let mut alice = mesh.peer("alice").await;
     let refused = async {
         let refused = async || Some(ask(&mesh.url(), Head::connect("bob")).await).filter(|answer| answer.status == 503);
@@ -327,7 +327,7 @@ async fn client_over_a_limit_is_refused_until_there_is_room() {
         ("--accept-rate=1", "rate", false),
         ("--accept-rate-per-address=1", "address_rate", true),
     ] {
-        let mesh = TestMesh::with_balancer_flags(1, &[flag]).await;
+        let mesh = TestMesh::with_servers((1, 1), &[], &[flag]).await;
         let alice = mesh.peer("alice").await;
         let before = mesh.refused_connects(reason).await;
         for head in [Head::connect("late"), Head::connect("late").offer("signaling.v1")] {
@@ -375,7 +375,7 @@ async fn bad_tokens_do_not_use_the_accept_rate() {
 #[tokio::test]
 async fn join_of_more_than_256_rooms_is_refused_and_counted() {
     const REFUSED_JOINS: &str = "signaling_refused_joins_total";
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let node = mesh.node_internal(0);
     let mut alice = mesh.peer("alice").await;
     for id in 1..=257 {

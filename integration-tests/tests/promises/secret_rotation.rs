@@ -55,7 +55,7 @@ async fn mesh_secret_rotation_loses_no_message() {
 
 #[tokio::test]
 async fn trunk_of_a_removed_secret_ends_and_those_of_balancers_stay() {
-    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
+    let mesh = TestMesh::with_servers((2, 1), &[], &[]).await;
     let old = mesh.secret();
     let mut alice = mesh.peer("alice").await;
     let intruder = OtherServer::with_secret(&mesh, "balancer-9", &old);

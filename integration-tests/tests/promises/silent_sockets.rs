@@ -50,7 +50,7 @@ async fn five_thousand_unfinished_handshakes_are_closed_in_time() {
 
 #[tokio::test]
 async fn slow_request_is_closed_at_the_handshake_limit() {
-    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let mut stream = connect(&mesh.url()).await;
     let start = Instant::now();
     let mut pace = interval(Duration::from_millis(200));

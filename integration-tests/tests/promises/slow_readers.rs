@@ -19,7 +19,7 @@ const MAX_PENDING: u64 = 4;
 
 #[tokio::test]
 async fn unreading_client_is_closed_and_resumes_without_loss() {
-    let mesh = TestMesh::with_balancer_flags(2, &["--message-rate=200/0"]).await;
+    let mesh = TestMesh::with_servers((2, 1), &[], &["--message-rate=200/0"]).await;
     let mut alice = mesh.peer("alice").await;
     let mut bob = reads_little(&mesh, "bob").await;
     let resume = bob.message().await["resume"].as_str().unwrap().to_owned();
