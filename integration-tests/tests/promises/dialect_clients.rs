@@ -5,10 +5,6 @@ use signaling_integration_tests::{Page, Relay, UpstreamMesh, becomes, eventually
 
 /// Internal name of PeerJS ids, before the id.
 const PEERJS: &str = "~pj:peerjs:";
-/// Internal name of y-webrtc's rooms, before the name.
-const Y_WEBRTC: &str = "~yw.q:";
-/// Internal name of rxdb's rooms, before the topic.
-const RXDB: &str = "~rx:";
 
 /// Opens a peer that returns the data of others' connections to them. `call` connects to another
 /// peer and sends a text. `events` has the peer's id once it is open, types of errors, and all that
@@ -18,13 +14,31 @@ const PEER: &str = include_str!("dialect_clients/peer.js");
 /// Has the peer answer no call before `answer()`. Then `isCalled` is true.
 const ANSWER_LATER: &str = include_str!("dialect_clients/answer_later.js");
 
-/// Opens a document that has the page's name and those of all others in its room.
-const DOCUMENT: &str = include_str!("dialect_clients/document.js");
-const IS_DOCUMENT_ONLINE: &str = "provider.room !== null && provider.signalingConns[0].connected";
+/// A client that has the page's name and those of all others in its room.
+struct Shared {
+    /// Opens the client.
+    source: &'static str,
+    password: Option<&'static str>,
+    is_online: &'static str,
+    is_lost: &'static str,
+    /// Internal name of rooms, before the name.
+    prefix: &'static str,
+}
 
-/// Opens a collection that has the page's name and those of all others with its topic.
-const COLLECTION: &str = include_str!("dialect_clients/collection.js");
-const IS_COLLECTION_ONLINE: &str = "receivedMessages.some(({ type }) => type === 'joined')";
+const Y_WEBRTC: Shared = Shared {
+    source: include_str!("dialect_clients/document.js"),
+    password: None,
+    is_online: "provider.room !== null && provider.signalingConns[0].connected",
+    is_lost: "!provider.signalingConns[0].connected",
+    prefix: "~yw.q:",
+};
+const RXDB: Shared = Shared {
+    source: include_str!("dialect_clients/collection.js"),
+    password: None,
+    is_online: "receivedMessages.some(({ type }) => type === 'joined')",
+    is_lost: "socket.readyState === WebSocket.CLOSED",
+    prefix: "~rx:",
+};
 
 async fn peer<'a>(setup: &'a UpstreamMesh, id: &str, address: &str, key: &str) -> Page<'a> {
     setup.open_page(id, address, PEER, json!({ "id": id, "address": address, "key": key })).await
@@ -37,27 +51,12 @@ async fn open_peer<'a>(setup: &'a UpstreamMesh, id: &str, address: &str) -> Page
     page
 }
 
-/// Opens a document and waits until its client is connected.
-async fn document<'a>(
-    setup: &'a UpstreamMesh,
-    name: &str,
-    balancer: usize,
-    room: &str,
-    password: Option<&str>,
-) -> Page<'a> {
+/// Opens a client and waits until it is connected.
+async fn open<'a>(setup: &'a UpstreamMesh, client: &Shared, name: &str, balancer: usize, room: &str) -> Page<'a> {
     let address = &setup.balancers[balancer];
-    let options = json!({ "name": name, "address": address, "room": room, "password": password });
-    let page = setup.open_page(name, address, DOCUMENT, options).await;
-    page.becomes(IS_DOCUMENT_ONLINE).await;
-    page
-}
-
-/// Opens a collection and waits until its client is in the room.
-async fn collection<'a>(setup: &'a UpstreamMesh, name: &str, balancer: usize, topic: &str) -> Page<'a> {
-    let address = &setup.balancers[balancer];
-    let options = json!({ "name": name, "address": address, "topic": topic });
-    let page = setup.open_page(name, address, COLLECTION, options).await;
-    page.becomes(IS_COLLECTION_ONLINE).await;
+    let options = json!({ "name": name, "address": address, "room": room, "password": client.password });
+    let page = setup.open_page(name, address, client.source, options).await;
+    page.becomes(client.is_online).await;
     page
 }
 
@@ -170,70 +169,61 @@ async fn peerjs_call_connects_when_a_node_is_killed() {
 async fn y_webrtc_documents_agree_across_balancers() {
     let Some(setup) = UpstreamMesh::start().await else { return };
     for password in [None, Some("secret")] {
-        let room = format!("room with {password:?}");
-        let ada = document(&setup, "ada", 0, &room, password).await;
-        let bob = document(&setup, "bob", 1, &room, password).await;
+        let (client, room) = (Shared { password, ..Y_WEBRTC }, format!("room with {password:?}"));
+        let ada = open(&setup, &client, "ada", 0, &room).await;
+        let bob = open(&setup, &client, "bob", 1, &room).await;
         agree([&ada, &bob], "ada,bob").await;
     }
 }
 
 #[tokio::test]
 async fn y_webrtc_documents_agree_when_a_node_is_killed() {
-    let Some(setup) = UpstreamMesh::start().await else { return };
-    let room = owned_by_first_node(&setup, Y_WEBRTC, "room");
-    let ada = document(&setup, "ada", 0, &room, None).await;
-    becomes(&setup.mesh.node_internal(0), "signaling_rooms_owned", 1).await;
-    let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), document(&setup, "bob", 1, &room, None));
-    killed.unwrap();
-    agree([&ada, &bob], "ada,bob").await;
+    agree_when_a_node_is_killed(&Y_WEBRTC, async |_| {}).await;
 }
 
 #[tokio::test]
-async fn y_webrtc_documents_agree_when_a_lost_socket_returns() {
+async fn rxdb_collections_agree_when_a_node_is_killed() {
+    let stays = async |page: &Page<'_>| {
+        assert_eq!(page.evaluate("socket.readyState === WebSocket.OPEN").await, true);
+        assert_eq!(page.received("init").await.len(), 1, "sockets of a page");
+    };
+    agree_when_a_node_is_killed(&RXDB, stays).await;
+}
+
+/// Opens a page while the node of its room is killed. `check` gets both pages once they agree.
+async fn agree_when_a_node_is_killed(client: &Shared, check: impl AsyncFn(&Page<'_>)) {
     let Some(setup) = UpstreamMesh::start().await else { return };
-    let ada = document(&setup, "ada", 0, "room", None).await;
-    setup.mesh.kill("balancer-0").await.unwrap();
-    ada.becomes("!provider.signalingConns[0].connected").await;
-    let bob = document(&setup, "bob", 1, "room", None).await;
-    assert_eq!(bob.evaluate("names()").await, "bob");
-    setup.mesh.restart("balancer-0").await.unwrap();
+    let room = owned_by_first_node(&setup, client.prefix, "room");
+    let ada = open(&setup, client, "ada", 0, &room).await;
+    becomes(&setup.mesh.node_internal(0), "signaling_rooms_owned", 1).await;
+    let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), open(&setup, client, "bob", 1, &room));
+    killed.unwrap();
     agree([&ada, &bob], "ada,bob").await;
+    check(&ada).await;
+    check(&bob).await;
+}
+
+#[tokio::test]
+async fn names_agree_when_a_lost_socket_returns() {
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    for client in [Y_WEBRTC, RXDB] {
+        let ada = open(&setup, &client, "ada", 0, "room").await;
+        setup.mesh.kill("balancer-0").await.unwrap();
+        ada.becomes(client.is_lost).await;
+        let bob = open(&setup, &client, "bob", 1, "room").await;
+        assert_eq!(bob.evaluate("names()").await, "bob");
+        setup.mesh.restart("balancer-0").await.unwrap();
+        agree([&ada, &bob], "ada,bob").await;
+    }
 }
 
 #[tokio::test]
 async fn rxdb_collections_agree_when_a_client_is_replaced() {
     let Some(setup) = UpstreamMesh::start().await else { return };
-    let ada = collection(&setup, "ada", 0, "my-topic").await;
-    let bob = collection(&setup, "bob", 1, "my-topic").await;
+    let ada = open(&setup, &RXDB, "ada", 0, "my-topic").await;
+    let bob = open(&setup, &RXDB, "bob", 1, "my-topic").await;
     agree([&ada, &bob], "ada,bob").await;
     bob.close().await;
-    let cyd = collection(&setup, "cyd", 1, "my-topic").await;
+    let cyd = open(&setup, &RXDB, "cyd", 1, "my-topic").await;
     agree([&ada, &cyd], "ada,bob,cyd").await;
-}
-
-#[tokio::test]
-async fn rxdb_collections_agree_when_a_node_is_killed() {
-    let Some(setup) = UpstreamMesh::start().await else { return };
-    let topic = owned_by_first_node(&setup, RXDB, "my-topic");
-    let ada = collection(&setup, "ada", 0, &topic).await;
-    becomes(&setup.mesh.node_internal(0), "signaling_rooms_owned", 1).await;
-    let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), collection(&setup, "bob", 1, &topic));
-    killed.unwrap();
-    agree([&ada, &bob], "ada,bob").await;
-    for page in [&ada, &bob] {
-        assert_eq!(page.evaluate("socket.readyState === WebSocket.OPEN").await, true);
-        assert_eq!(page.received("init").await.len(), 1, "sockets of a page");
-    }
-}
-
-#[tokio::test]
-async fn rxdb_collections_agree_when_a_lost_socket_returns() {
-    let Some(setup) = UpstreamMesh::start().await else { return };
-    let ada = collection(&setup, "ada", 0, "my-topic").await;
-    setup.mesh.kill("balancer-0").await.unwrap();
-    ada.becomes("socket.readyState === WebSocket.CLOSED").await;
-    let bob = collection(&setup, "bob", 1, "my-topic").await;
-    assert_eq!(bob.evaluate("names()").await, "bob");
-    setup.mesh.restart("balancer-0").await.unwrap();
-    agree([&ada, &bob], "ada,bob").await;
 }

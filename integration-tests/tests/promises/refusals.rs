@@ -42,16 +42,14 @@ fn bad_queries() -> Vec<Case> {
 
 fn bad_heads() -> Vec<Case> {
     let good = || Head::connect("alice");
-    let no_upgrade =
-        |what, head: &Head, header| Case { header: Some(header), ..case(what, head, 426, "upgrade_required") };
+    let with_header = |header, case| Case { header: Some(header), ..case };
+    let no_upgrade = |what, head: &Head, header| with_header(header, case(what, head, 426, "upgrade_required"));
     let websocket = ("upgrade", "websocket");
     let bad = |what, head: &Head| case(what, head, 400, "bad_request");
     let key = |key| good().replace("Sec-WebSocket-Key", key);
     vec![
-        Case {
-            header: Some(("allow", "GET, HEAD")),
-            ..case("POST", &good().method("POST"), 405, "method_not_allowed")
-        },
+        with_header(("allow", "GET, HEAD"), case("POST", &good().method("POST"), 405, "method_not_allowed")),
+        with_header(websocket, case("HEAD", &good().method("HEAD").without("Upgrade"), 426, "")),
         no_upgrade("HTTP/1.0", &good().version("HTTP/1.0"), websocket),
         no_upgrade("no Upgrade", &good().without("Upgrade"), websocket),
         no_upgrade("no version", &good().without("Sec-WebSocket-Version"), ("sec-websocket-version", "13")),
@@ -136,20 +134,6 @@ async fn bad_request_is_answered_by_its_error_and_counted() {
     }
     assert_eq!(mesh.balancer_metric("signaling_client_sockets_opened_total", "").await, 0.0);
     mesh.peer("alice").await.close().await;
-}
-
-#[tokio::test]
-async fn connect_with_a_content_length_of_0_is_accepted() {
-    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
-    let head = Head::connect("alice").with("Content-Length", "0");
-    assert_eq!(RawSocket::open(&mesh.url(), &head).await.message().await["type"], "welcome");
-}
-
-#[tokio::test]
-async fn head_of_the_connect_path_has_the_answer_of_get() {
-    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
-    let answer = ask(&mesh.url(), &Head::get("/v1/connect?client_id=alice").method("HEAD")).await;
-    assert_eq!((answer.status, answer.header("upgrade"), &*answer.body), (426, Some("websocket"), ""));
 }
 
 #[tokio::test]

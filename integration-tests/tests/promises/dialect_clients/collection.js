@@ -1,5 +1,5 @@
 /** Opens a collection of rxdb. `dialect_clients.rs` loads it. */
-async ({ name, address, topic }) => {
+async ({ name, address, room: topic }) => {
   // The handler fails without it.
   window.process = { nextTick: (callback, ...given) => queueMicrotask(() => callback(...given)) };
   const storage = upstream.getRxStorageMemory();
