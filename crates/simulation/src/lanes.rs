@@ -3,7 +3,6 @@
 //! `nodes`, `world` and `faults` call this module.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::time::Duration;
 
 use signaling_core::edge::FlushUrgency;
@@ -63,6 +62,23 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
+    /// Creates an exchange in a request that the sender begins.
+    fn new((from, to): (usize, usize), peer: PeerKey, number: ExchangeNumber, began: Micros, sides: [Side; 2]) -> Self {
+        Self {
+            from,
+            to,
+            peer,
+            number,
+            carrier: None,
+            began,
+            inbound: None,
+            is_opened: false,
+            is_waiting: false,
+            sent_at: 0,
+            sides,
+        }
+    }
+
     fn side(&mut self, end: End) -> &mut Side {
         &mut self.sides[end as usize]
     }
@@ -106,20 +122,8 @@ impl World {
         self.nodes[from].lanes.insert(at.peer, id);
         // Bytes of the response follow those before them.
         let sides = [Side { open: true, ..sender }, Side { open: false, ..receiver }];
-        let (peer, inbound) = (at.peer, None);
-        self.exchanges.push(Exchange {
-            from,
-            to,
-            peer,
-            number,
-            carrier: Some(carrier),
-            began: self.agenda.now(),
-            inbound,
-            is_opened: true,
-            is_waiting: false,
-            sent_at: 0,
-            sides,
-        });
+        let exchange = Exchange::new((from, to), at.peer, number, self.agenda.now(), sides);
+        self.exchanges.push(Exchange { carrier: Some(carrier), is_opened: true, ..exchange });
         self.carry(id, End::Sender, move |world| world.return_arrives(id, carrier));
     }
 
@@ -129,10 +133,9 @@ impl World {
             return;
         }
         let (now, number) = (self.agenda.instant(), self.exchanges[id].number);
-        let Some(inbound) = self.nodes[to].core.accept_return(now, (peer, own), number) else {
-            return;
-        };
-        self.inbound_opens(id, inbound);
+        if let Some(inbound) = self.nodes[to].core.accept_return(now, (peer, own), number) {
+            self.inbound_opens(id, inbound);
+        }
     }
 
     fn open_lane(&mut self, from: usize, peer: PeerKey) {
@@ -148,19 +151,7 @@ impl World {
         let process = |host: Host| (host, self.server(host).generation);
         let side = |host| Side { process: process(host), open: host == here, severed: false, arrives: 0 };
         let began = self.agenda.now();
-        self.exchanges.push(Exchange {
-            from,
-            to,
-            peer,
-            number,
-            carrier: None,
-            began,
-            inbound: None,
-            is_opened: false,
-            is_waiting: false,
-            sent_at: 0,
-            sides: [side(here), side(there)],
-        });
+        self.exchanges.push(Exchange::new((from, to), peer, number, began, [side(here), side(there)]));
         let delay = self.rng.delay();
         let is_frozen = self.frozen_lanes.get(&(from, to)).is_some_and(|until| *until > began);
         if self.reaches(here, there) && self.reaches(there, here) && !is_frozen {
@@ -177,12 +168,12 @@ impl World {
         let to = self.exchanges[id].to;
         if self.lacks_view(to) {
             self.counters.add("silence: lanes refused", u64::from(self.silences > 0));
-            return self.refuse_lane(id);
+            return self.lane_fails(id, false);
         }
         let node = &mut self.nodes[to];
         let inbound = match node.core.accept_lane(self.agenda.instant(), opening) {
             Ok(Some(inbound)) => inbound,
-            Ok(None) => return self.refuse_lane(id),
+            Ok(None) => return self.lane_fails(id, false),
             Err(error) => return self.ledger.broken("damaged", error.to_string()),
         };
         let incarnation = match self.mutant {
@@ -220,9 +211,11 @@ impl World {
         }
     }
 
-    /// Reports to the sender that the receiver's process is gone: the sender suspects the node.
-    pub(crate) fn lane_connect_fails(&mut self, id: ExchangeId) {
-        let suspects = self.mutant != Some(Mutant::Suspects);
+    /// Reports to the sender that the receiver's process is gone: the sender suspects the node. If
+    /// not `is_gone`, the receiver runs, but refuses the exchange: it has no view, or knows this or
+    /// a later exchange.
+    pub(crate) fn lane_fails(&mut self, id: ExchangeId, is_gone: bool) {
+        let suspects = is_gone && self.mutant != Some(Mutant::Suspects);
         self.carry(id, End::Receiver, move |world| {
             let Exchange { from, peer, .. } = world.exchanges[id];
             if suspects && world.exchanges[id].side(End::Sender).open {
@@ -230,12 +223,6 @@ impl World {
             }
             world.lane_ends(id, End::Sender);
         });
-    }
-
-    /// Reports to the sender that the receiver runs, but refuses the exchange: it has no view, or
-    /// knows this or a later exchange.
-    fn refuse_lane(&mut self, id: ExchangeId) {
-        self.carry(id, End::Receiver, move |world| world.lane_ends(id, End::Sender));
     }
 
     /// Carries something from one end to the other, behind all that was sent before.
@@ -285,15 +272,12 @@ impl World {
                     self.send_acknowledgement(id, number);
                 }
             }
-            let batch: Rc<[u8]> = match self.mutant {
-                Some(mutant) => {
-                    let (hold, view) =
-                        (RemainingTtl::from_duration(self.hold), self.nodes[to].core.peers().view().hash());
-                    let batch = self.once.without_repeats(mutant, (from, to), &frame[HEAD_BYTES..]);
-                    Rc::from(mutant.between_nodes(&batch, hold, view))
-                }
-                None => Rc::from(&frame[HEAD_BYTES..]),
-            };
+            let mut batch = frame[HEAD_BYTES..].to_vec();
+            if let Some(mutant) = self.mutant {
+                let view = self.nodes[to].core.peers().view().hash();
+                batch = self.once.without_repeats(mutant, (from, to), &batch);
+                batch = mutant.between_nodes(&batch, RemainingTtl::from_duration(self.hold), view);
+            }
             self.exchanges[id].sent_at = self.agenda.now();
             let lost = if self.exchanges[id].side(End::Sender).severed { " (lost)" } else { "" };
             self.trace.sent(&batch, || format!("lane {id} n{from}>n{to}{lost} {}", describe(&batch)));
@@ -324,26 +308,22 @@ impl World {
 
     /// Sends the acknowledgement for a peer, if it is due.
     fn acknowledge(&mut self, index: usize, peer: PeerKey) {
-        let node = &mut self.nodes[index];
-        if let Some(number) = node.core.take_acknowledgement(self.agenda.instant(), peer)
-            && let Some(&id) = node.inbound_lanes.get(&peer)
-        {
-            self.acknowledge_up_to(id, number);
+        if let Some(number) = self.nodes[index].core.take_acknowledgement(self.agenda.instant(), peer) {
+            self.acknowledge_up_to(index, peer, number);
         }
     }
 
     /// Sends all acknowledgements of a node that are due.
     pub(crate) fn acknowledge_all(&mut self, index: usize) {
         for (peer, number) in self.nodes[index].core.peers_mut().take_acknowledgements(self.agenda.instant()) {
-            if let Some(&id) = self.nodes[index].inbound_lanes.get(&peer) {
-                self.acknowledge_up_to(id, number);
-            }
+            self.acknowledge_up_to(index, peer, number);
         }
     }
 
-    /// Sends an acknowledgement, and checks that those of two processes never fall: batches would
-    /// be executed again.
-    fn acknowledge_up_to(&mut self, id: ExchangeId, number: BatchNumber) {
+    /// Sends an acknowledgement to a peer with an open exchange. Checks that those of two processes
+    /// never fall: batches would be executed again.
+    fn acknowledge_up_to(&mut self, index: usize, peer: PeerKey, number: BatchNumber) {
+        let Some(&id) = self.nodes[index].inbound_lanes.get(&peer) else { return };
         let Exchange { from, to, sides: [Side { process: sender, .. }, Side { process: receiver, .. }], .. } =
             self.exchanges[id];
         let last = self.executed.entry((sender, receiver)).or_default();
@@ -455,23 +435,25 @@ impl World {
     /// A later exchange overtakes it. Without one, batches that are more than 5 s late are lost.
     pub(crate) fn stall_lane(&mut self, from: usize, to: usize) {
         let until = self.agenda.now() + self.rng.within(SECOND, 8 * SECOND);
-        for exchange in self.exchanges.iter_mut().filter(|exchange| (exchange.from, exchange.to) == (from, to)) {
-            let side = exchange.side(End::Sender);
-            if side.open {
-                side.arrives = side.arrives.max(until);
-            }
-        }
+        self.delay_lane(from, to, until, &[End::Sender]);
     }
 
     /// Keeps all bytes of the lane from one node to another, both ways, until `until`. Then they
     /// arrive before those of a later exchange, as when packets of a connection pass again.
     pub(crate) fn freeze_lane(&mut self, from: usize, to: usize, until: Micros) {
+        self.delay_lane(from, to, until, &[End::Sender, End::Receiver]);
+        self.frozen_lanes.insert((from, to), until);
+    }
+
+    fn delay_lane(&mut self, from: usize, to: usize, until: Micros, ends: &[End]) {
         for exchange in self.exchanges.iter_mut().filter(|exchange| (exchange.from, exchange.to) == (from, to)) {
-            for side in exchange.sides.iter_mut().filter(|side| side.open) {
-                side.arrives = side.arrives.max(until);
+            for end in ends {
+                let side = exchange.side(*end);
+                if side.open {
+                    side.arrives = side.arrives.max(until);
+                }
             }
         }
-        self.frozen_lanes.insert((from, to), until);
     }
 
     /// Closes all ends of a node whose process was killed. Bytes sent earlier still arrive. About

@@ -286,7 +286,7 @@ impl World {
                 let edge = Host::Edge(self.conns[conn].edge);
                 self.later(edge, delay, move |world| world.connect_failed(conn));
             }
-            Kind::Lane(id) => self.lane_connect_fails(id),
+            Kind::Lane(id) => self.lane_fails(id, true),
             Kind::Upgrade(socket) => self.upgrade_fails(socket),
         }
     }
