@@ -63,10 +63,17 @@ impl World {
             FaultKind::CutOneWay => self.cut_nodes(false),
             FaultKind::Join => self.join(),
             FaultKind::Drain => self.drain(),
-            FaultKind::Flap => self.flap(),
+            FaultKind::Flap => self.spare().map(|node| {
+                self.truth.remove(&node);
+                self.publish(false);
+                Undo::Show(node)
+            }),
             FaultKind::DrainEdge => self.drain_edge(fault.lasts),
             FaultKind::Silence => self.silence(),
-            FaultKind::ShortPause => self.short_pause(),
+            FaultKind::ShortPause => {
+                let node = self.candidate().map(Host::Node);
+                node.filter(|node| self.pause(*node).is_some()).map(Undo::ResumeUnaware)
+            }
         };
         let Some(undo) = undo else { return };
         self.trace.line(|| format!("FAULT {} begins: {undo:?}", fault.kind.name()));
@@ -93,8 +100,8 @@ impl World {
             }
             Undo::RestartEdge(edge) => self.restart_edge(edge),
             Undo::ReplaceEdge(edge) => self.replace_edge(edge),
-            Undo::Resume(host) => self.resume(host),
-            Undo::ResumeUnaware(host) => self.resume_unaware(host),
+            Undo::Resume(host) => self.resume(host, true),
+            Undo::ResumeUnaware(host) => self.resume(host, false),
             Undo::Mend(cuts) => self.cut.retain(|cut| !cuts.contains(cut)),
             Undo::Show(node) => {
                 if self.nodes[node].server.alive && !self.truth.contains_key(&node) {
@@ -225,12 +232,16 @@ impl World {
     }
 
     /// Resumes a paused server: first the received inputs, then its timers. After a pause of at
-    /// least 2 s it closes its trunks, and the lanes to it, unread.
-    fn resume(&mut self, host: Host) {
+    /// least 2 s it closes its trunks, and the lanes to it, unread. Unless `is_aware`, it did not
+    /// detect the pause: first its timers, then the received inputs.
+    fn resume(&mut self, host: Host, is_aware: bool) {
         let Some(Pause { since, backlog }) = self.server_mut(host).pause.take() else { return };
-        let jumped = self.agenda.now() - since >= SILENCE && self.mutant != Some(Mutant::ProcessPause);
+        let lasted = self.agenda.now() - since;
         let (timers, arrived): (Vec<_>, Vec<_>) = backlog.into_iter().partition(|input| input.kind == Kind::Timer);
-        if jumped {
+        if !is_aware {
+            // Shells read a trunk before they check its silence.
+            self.discount_pause(host, lasted);
+        } else if lasted >= SILENCE && self.mutant != Some(Mutant::ProcessPause) {
             self.counters.add("process pauses detected", 1);
             let instant = self.agenda.instant();
             match host {
@@ -242,25 +253,8 @@ impl World {
             }
             self.close_conns_of(host);
         }
-        for input in arrived {
-            self.carry_out(host, input);
-        }
-        timers.into_iter().for_each(|input| self.carry_out(host, input));
-    }
-
-    fn short_pause(&mut self) -> Option<Undo> {
-        let host = Host::Node(self.candidate()?);
-        self.pause(host)?;
-        Some(Undo::ResumeUnaware(host))
-    }
-
-    /// Resumes a server that did not detect its pause: first its timers, then the received inputs.
-    fn resume_unaware(&mut self, host: Host) {
-        let Some(Pause { since, backlog }) = self.server_mut(host).pause.take() else { return };
-        // Shells read a trunk before they check its silence.
-        self.discount_pause(host, self.agenda.now() - since);
-        let (timers, arrived): (Vec<_>, Vec<_>) = backlog.into_iter().partition(|input| input.kind == Kind::Timer);
-        timers.into_iter().chain(arrived).for_each(|input| self.carry_out(host, input));
+        let [first, then] = if is_aware { [arrived, timers] } else { [timers, arrived] };
+        first.into_iter().chain(then).for_each(|input| self.carry_out(host, input));
     }
 
     /// Cuts an edge off from a node. The bytes of their trunk are lost, or arrive when it ends.
@@ -356,13 +350,6 @@ impl World {
         } else {
             self.drain_check_after(500 * MS, node, deadline);
         }
-    }
-
-    fn flap(&mut self) -> Option<Undo> {
-        let node = self.spare()?;
-        self.truth.remove(&node);
-        self.publish(false);
-        Some(Undo::Show(node))
     }
 
     /// Publishes the present nodes to every server, to each at its own time: within 200 ms, or
