@@ -274,7 +274,10 @@ impl World {
         let before = refused(&edge.core);
         let said = edge.core.link_frames(self.agenda.instant(), link, bytes);
         if refused(&edge.core) > before {
-            self.edge_refused_message(index);
+            let now = self.agenda.now();
+            for socket in edge.socket_by_client.values() {
+                self.clients[self.sockets[*socket].client].full.add(now, now + REFUSED_COMES_AGAIN);
+            }
         }
         match said {
             Ok(reports) if reports.contains(&NodeReport::Draining) => {
@@ -283,15 +286,6 @@ impl World {
             }
             Ok(_) => {}
             Err(error) => self.trunk_fails(id, End::Edge, &error),
-        }
-    }
-
-    /// Records that the edge refused a message because its buffers were full. The node retransmits
-    /// it.
-    fn edge_refused_message(&mut self, index: usize) {
-        let now = self.agenda.now();
-        for socket in self.edges[index].socket_by_client.values() {
-            self.clients[self.sockets[*socket].client].full.add(now, now + REFUSED_COMES_AGAIN);
         }
     }
 

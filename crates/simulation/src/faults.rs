@@ -397,7 +397,10 @@ impl World {
         self.trace.line(|| format!("{host} sees {}", names(&self.views[version])));
         match host {
             Host::Edge(index) => self.edge_view(index, version),
-            Host::Node(index) => self.node_view(index, version),
+            Host::Node(index) => {
+                self.nodes[index].core.set_view(self.agenda.instant(), self.views[version].clone());
+                self.update_lanes(index);
+            }
         }
     }
 

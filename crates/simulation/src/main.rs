@@ -134,7 +134,13 @@ fn many(args: &Args) -> anyhow::Result<()> {
         println!("  {:>6}  {rule}", seeds.len());
     }
     if args.digest {
-        print_digests(&digests);
+        // The last one is of all seeds, in their order.
+        let mut all = XxHash3_64::new();
+        for (seed, digest) in &digests {
+            println!("digest {digest:016x} of seed {seed}");
+            all.write(&digest.to_le_bytes());
+        }
+        println!("digest {:016x} of {} seeds", all.finish(), digests.len());
     }
     if let Some(seed) = failed.values().flatten().min() {
         bail!("replay with --preset {preset} --seed {seed}");
@@ -144,14 +150,4 @@ fn many(args: &Args) -> anyhow::Result<()> {
         bail!("required events never occurred; run more seeds: {}", missing.join(", "));
     }
     Ok(())
-}
-
-/// Prints the digests of seeds, and one of all in the order of the seeds.
-fn print_digests(digests: &BTreeMap<u64, u64>) {
-    let mut all = XxHash3_64::new();
-    for (seed, digest) in digests {
-        println!("digest {digest:016x} of seed {seed}");
-        all.write(&digest.to_le_bytes());
-    }
-    println!("digest {:016x} of {} seeds", all.finish(), digests.len());
 }

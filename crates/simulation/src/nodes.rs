@@ -128,19 +128,11 @@ impl World {
 
     /// Sends the output of the core to trunks and lanes, and checks its operations on rooms.
     pub(crate) fn node_turn(&mut self, index: usize) {
-        let node = &self.nodes[index];
-        let conns: Vec<_> = node.conns.values().copied().collect();
+        let conns: Vec<_> = self.nodes[index].conns.values().copied().collect();
         self.nodes[index].core.send_room_tasks(self.agenda.instant());
         conns.into_iter().for_each(|conn| self.flush(conn, End::Node, false));
         self.lanes_turn(index);
         self.check_commits(index);
-    }
-
-    /// Gives a node this version of the view.
-    pub(crate) fn node_view(&mut self, index: usize, version: usize) {
-        let node = &mut self.nodes[index];
-        node.core.set_view(self.agenda.instant(), self.views[version].clone());
-        self.update_lanes(index);
     }
 
     /// Returns `true` if the node has no view and thus refuses trunks and lanes.

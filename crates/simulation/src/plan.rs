@@ -51,6 +51,16 @@ pub struct Size {
 }
 
 impl Size {
+    /// Returns the size by these flags, separated by spaces. Ends the process at an invalid one.
+    pub fn of(flags: &str) -> Self {
+        #[derive(Parser)]
+        struct Flags {
+            #[command(flatten)]
+            size: Size,
+        }
+        Flags::parse_from([""].into_iter().chain(flags.split_whitespace())).size
+    }
+
     /// Returns the kinds of faults that may happen: the usual ones if none are named.
     pub(crate) fn kinds(&self) -> Vec<FaultKind> {
         if self.kinds.is_empty() { FaultKind::usual().collect() } else { self.kinds.clone() }
@@ -60,12 +70,7 @@ impl Size {
 impl Default for Size {
     /// As a command line without flags.
     fn default() -> Self {
-        #[derive(Parser)]
-        struct Flags {
-            #[command(flatten)]
-            size: Size,
-        }
-        Flags::parse_from([""]).size
+        Self::of("")
     }
 }
 

@@ -3,9 +3,8 @@
 
 use signaling_core::edge::{FlushUrgency, LinkKey, TrunkError};
 use signaling_core::node::TrunkKey;
-use signaling_wire::RemainingTtl;
-use signaling_wire::limits;
 use signaling_wire::trunk::{ToEdge, ToNode};
+use signaling_wire::{RemainingTtl, limits};
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{ConnId, Host, Kind, Process};

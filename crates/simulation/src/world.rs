@@ -149,13 +149,8 @@ pub fn run_digested(seed: u64, size: &Size) -> Outcome {
 
 impl World {
     fn planned(seed: u64, size: &Size, trace: Trace) -> Self {
-        let plan = Plan::draw(&mut Rng::new(seed), size);
+        let Plan { traits, sendings, acts, faults, hold, store_frames } = Plan::draw(&mut Rng::new(seed), size);
         let rooms = RoomPlan::draw(&mut Rng::new(seed ^ 0x0700_0357), size);
-        Self::new(seed, size, (plan, rooms), trace)
-    }
-
-    fn new(seed: u64, size: &Size, (plan, rooms): (Plan, RoomPlan), trace: Trace) -> Self {
-        let Plan { traits, sendings, acts, faults, hold, store_frames, .. } = plan;
         let retransmit = edge::RetransmitLimits { frames: store_frames, ..edge::RetransmitLimits::default() };
         let mut edge_settings = edge::Settings { retransmit, ..edge::Settings::default() };
         if !size.roomy_edges && seed % TIGHT_EVERY == TIGHT_AT {
@@ -186,9 +181,8 @@ impl World {
         for (message, Sending { at, from, to, ttl_ms, .. }) in world.sendings.iter().enumerate() {
             world.ledger.expect(*from, *to, *ttl_ms);
             let from = *from;
-            world
-                .agenda
-                .schedule(*at, move |world: &mut Self| world.client_wants(from, ClientRequest::Message(message)));
+            let request = ClientRequest::Message(message);
+            world.agenda.schedule(*at, move |world: &mut Self| world.client_wants(from, request));
         }
         world.plan_rooms();
         world.plan_subscribers(&mut Rng::new(seed ^ 0x0005_b5c2));

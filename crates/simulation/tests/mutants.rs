@@ -45,7 +45,6 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     // Only outcomes are lost, and nothing else causes retransmissions.
     let answers_lost = || Size { faults: 6, steady_clients: true, ..one_way() };
     let flaps = || Size { faults: 4, kinds: vec![FaultKind::Flap], ..all() };
-    let trunks = || Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() };
     // Some batches arrive late, and nothing else causes retransmissions.
     let slow_lanes = || Size { faults: 2, messages: 1_500, kinds: vec![FaultKind::CutLane], ..answers_lost() };
     let late_lanes = || Size { faults: 6, hasty_percent: 60, kinds: vec![FaultKind::CutLane], ..all() };
@@ -63,16 +62,14 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let paused_flaps = || Size { faults: 12, kinds: vec![FaultKind::PauseNode, FaultKind::Flap], ..all() };
     match mutant {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
-        Mutant::LingeringSeats => (rooms(), Promise(4)),
+        Mutant::LingeringSeats | Mutant::RepeatedQueries => (rooms(), Promise(4)),
         Mutant::Restore => (lost_rooms(), Promise(1)),
         Mutant::RoomIncarnations => (Size { faults: 14, ..parted_rooms() }, Promise(103)),
         Mutant::SeatDrops | Mutant::Attachments | Mutant::RoomRetired | Mutant::RoomCopies => (rooms(), Promise(0)),
-        Mutant::RepeatedRequests | Mutant::RoomCopied => (rooms(), Promise(0)),
-        Mutant::RepeatedQueries => (rooms(), Promise(4)),
+        Mutant::RepeatedRequests | Mutant::RoomCopied | Mutant::OwnChanges => (rooms(), Promise(0)),
         Mutant::ClaimSeats => (rooms(), Promise(5)),
         Mutant::RoomEpochs | Mutant::Claims | Mutant::LateDrops => (rooms(), Promise(0)),
         Mutant::GoneClients => (paused_pair(), Promise(43)),
-        Mutant::OwnChanges => (rooms(), Promise(0)),
         Mutant::UnclaimedSeats => (rooms(), Promise(10)),
         // Rooms have a backup, so a single crash loses no operation.
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
@@ -83,13 +80,13 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::LateBatches => (late_lanes(), Promise(13)),
         Mutant::LateFrames => (late_trunks(), Promise(60)),
         Mutant::RemainingTtl => (all(), Promise(10)),
-        Mutant::OneByOne => (all(), Promise(2)),
+        Mutant::OneByOne | Mutant::PrevPending | Mutant::SkippedReports => (all(), Promise(2)),
         Mutant::Incarnation => (all(), Promise(26)),
         Mutant::NodeRetransmissions => (all(), Promise(16)),
         Mutant::ReceivedTracker => (all(), Promise(11)),
-        Mutant::LaneWindow => (answers_lost(), More("edges: duplicates dropped", 300)),
+        Mutant::LaneWindow | Mutant::KeptOutcomes => (answers_lost(), More("edges: duplicates dropped", 300)),
         Mutant::EarlyAcknowledgement => (slow_lanes(), More("edges: duplicates dropped", 300)),
-        Mutant::Located => (trunks(), Promise(7)),
+        Mutant::Located => (Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() }, Promise(7)),
         Mutant::ReturnPath => (all(), Promise(42)),
         Mutant::Eviction => (all(), Promise(7)),
         Mutant::Relays => (all(), Promise(41)),
@@ -104,13 +101,11 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::LaneMemory => (paused_flaps(), Promise(0)),
         Mutant::Detour => (cuts(), Promise(0)),
         Mutant::Suspects => (cuts(), Promise(32)),
-        Mutant::BatchNumbers | Mutant::EdgeRetransmissions | Mutant::RetransmitBuffer => (all(), Promise(0)),
+        Mutant::BatchNumbers | Mutant::EdgeRetransmissions => (all(), Promise(0)),
+        Mutant::RetransmitBuffer | Mutant::Deduplicator => (all(), Promise(0)),
         Mutant::Written => (all(), Promise(4)),
-        Mutant::PrevPending => (all(), Promise(2)),
-        Mutant::SkippedReports => (all(), Promise(2)),
         Mutant::Lingering => (moves(), Promise(23)),
         Mutant::AcceptanceTime => (all(), Promise(18)),
-        Mutant::Deduplicator => (all(), Promise(0)),
         // Messages that were refused for lack of space are retransmitted anyway.
         Mutant::Held => (Size { roomy_edges: true, ..calm() }, More("nodes: retransmissions", 180)),
         Mutant::CloseFrames => (calm(), Promise(0)),
@@ -119,7 +114,6 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         // Copies at former destinations expire there.
         Mutant::Forget => (Size { faults: 12, clients: 30, ..flaps() }, More("nodes: holds expired", 110)),
         Mutant::MissingView => (Size { faults: 1, kinds: vec![FaultKind::Silence], ..all() }, Promise(1)),
-        Mutant::KeptOutcomes => (answers_lost(), More("edges: duplicates dropped", 300)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Whole worlds: a few seeds of each kind. `make simulate` runs thousands with `mesh-sim`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use clap::{Parser, ValueEnum as _};
+use clap::ValueEnum as _;
 use signaling_simulation::{Counters, FaultKind, Preset, Size, run, run_digested};
 
 /// Options of a world, its seed, and the violation that it once showed.
@@ -36,12 +36,6 @@ const MENDED: [(&str, u64, &str); 26] = [
 
 /// Options of worlds with rooms in which nodes and edges crash.
 const GHOSTS: &str = "--rooms 100 --messages 0 --faults 12 --kinds crash,crash-edge --clients 30";
-
-#[derive(Parser)]
-struct Options {
-    #[command(flatten)]
-    size: Size,
-}
 
 fn assert_kept(seeds: std::ops::Range<u64>, size: &Size) {
     for seed in seeds {
@@ -92,8 +86,7 @@ fn promises_are_kept_through_each_kind_of_fault() {
 #[test]
 fn seeds_that_showed_violations_have_none() {
     for (options, seed, once) in MENDED {
-        let Options { size } = Options::parse_from([""].into_iter().chain(options.split_whitespace()));
-        assert_eq!(run(seed, &size, false).violation, None, "seed {seed} of [{options}], once: {once}");
+        assert_eq!(run(seed, &Size::of(options), false).violation, None, "seed {seed} of [{options}], once: {once}");
     }
 }
 

@@ -74,15 +74,11 @@ impl World {
             ("left", _) => self.room_client_misses_left(id, &message),
             ("ack", _) => self.answered(id, number("id"), SenderResult::Ack),
             ("error", Some("recipient_unavailable")) => self.answered(id, number("id"), SenderResult::Unavailable),
-            ("error", Some(code @ ("room_unavailable" | "not_in_room"))) => {
-                let is_member = code != "not_in_room";
-                let answer = if is_member { SenderResult::RoomUnavailable } else { SenderResult::NotInRoom };
-                match number("id") {
-                    Some(_) => self.answered(id, number("id"), answer),
-                    // Refusal of a `members` request, which has no id.
-                    None => self.refused_by_rooms(index, answer),
-                }
-            }
+            // A `members` request has no id.
+            ("error", Some("room_unavailable")) if number("id").is_none() => self.members_are_refused(index),
+            ("error", Some("not_in_room")) if number("id").is_none() => {}
+            ("error", Some("room_unavailable")) => self.answered(id, number("id"), SenderResult::RoomUnavailable),
+            ("error", Some("not_in_room")) => self.answered(id, number("id"), SenderResult::NotInRoom),
             ("joined" | "waiting" | "members_changed" | "pong", _) => {}
             ("goodbye", _) => socket.come_back_after = number("retry_after_ms").map(|ms| ms * MS),
             _ => self.ledger.broken("unexpected", String::from_utf8_lossy(text).into_owned()),

@@ -58,8 +58,7 @@ impl Client {
 impl World {
     /// Returns the client's welcomed socket if it takes all output.
     pub(crate) fn attentive_socket(&self, index: ClientIx) -> Option<SocketId> {
-        let client = Some(&self.clients[index]).filter(|client| client.takes.is_none())?;
-        client.socket.filter(|id| self.sockets[*id].welcomed && self.sockets[*id].takes_outcomes())
+        self.open_socket(index).filter(|id| self.clients[index].takes.is_none() && self.sockets[*id].welcomed)
     }
 
     /// Returns the client's open socket, if outcomes reach it promptly.

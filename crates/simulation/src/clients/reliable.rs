@@ -75,16 +75,6 @@ impl Reliable {
         std::mem::take(&mut self.unanswered).into_iter().map(|(_, request)| request).collect()
     }
 
-    fn may_send(&self) -> bool {
-        self.ready && self.unanswered.len() < self.window
-    }
-
-    fn numbered(&mut self, request: ClientRequest) -> u64 {
-        self.id += 1;
-        self.unanswered.push_back((self.id, request));
-        self.id
-    }
-
     /// Removes and returns the request of the id; `None` if it has its answer, or never existed.
     pub(super) fn answered(&mut self, id: u64) -> Option<ClientRequest> {
         let at = self.unanswered.iter().position(|(unanswered, _)| *unanswered == id)?;
@@ -157,14 +147,16 @@ impl World {
     /// Sends the requests that fit in the window.
     pub(super) fn reliable_sends(&mut self, index: ClientIx) {
         while let Some(reliable) = &self.clients[index].reliable
-            && reliable.may_send()
+            && reliable.ready
+            && reliable.unanswered.len() < reliable.window
             && reliable.unanswered.iter().map(|(_, request)| self.bytes(*request)).sum::<usize>() < MAX_UNANSWERED_BYTES
             && let client = &mut self.clients[index]
             && let (Some(socket), Some(reliable)) = (client.socket, &mut client.reliable)
             && let Some(request) = client.pending.pop_front()
         {
-            let id = reliable.numbered(request);
-            let position = position(index, reliable.session, id);
+            reliable.id += 1;
+            reliable.unanswered.push_back((reliable.id, request));
+            let position = position(index, reliable.session, reliable.id);
             self.send_frame(socket, ClientFrame::Request(request, position));
         }
     }

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use signaling_rooms::{OpResult, Operation, Requester};
-use signaling_wire::codec;
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Slot, ToEdge, ToNode, Unwritten};
-use signaling_wire::{BatchNumber, Elapsed, MessageNumber, RemainingTtl, Seq};
+use signaling_wire::{BatchNumber, Elapsed, MessageNumber, RemainingTtl, Seq, codec};
 
 use super::Mutant;
 
@@ -78,16 +77,14 @@ impl Mutant {
                 (Self::RoomReports, Item::ViewConfirmed { rooms, .. }) => rooms.clear(),
                 (Self::Barrier, Item::ViewQuery { view, .. }) => *view = to_view,
                 (Self::RoomEpochs, Item::RoomChanged { epoch, .. }) => *epoch = 0,
-                (Self::RoomEpochs, Item::RoomResult { result, .. }) => {
-                    if let Ok(known) = codec::from_bytes::<OpResult>(result) {
-                        rewritten = codec::to_bytes(&OpResult { epoch: 0, ..known });
-                        *result = &rewritten;
-                    }
-                }
                 (Self::RoomIncarnations, Item::RoomChanged { incarnation, .. }) => *incarnation = 1,
-                (Self::RoomIncarnations, Item::RoomResult { result, .. }) => {
-                    if let Ok(known) = codec::from_bytes::<OpResult>(result) {
-                        rewritten = codec::to_bytes(&OpResult { incarnation: 1, ..known });
+                (Self::RoomEpochs | Self::RoomIncarnations, Item::RoomResult { result, .. }) => {
+                    if let Ok(mut known) = codec::from_bytes::<OpResult>(result) {
+                        match self {
+                            Self::RoomEpochs => known.epoch = 0,
+                            _ => known.incarnation = 1,
+                        }
+                        rewritten = codec::to_bytes(&known);
                         *result = &rewritten;
                     }
                 }

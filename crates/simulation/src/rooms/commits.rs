@@ -1,8 +1,7 @@
 //! The operations on rooms that nodes announce, and the checks of them.
 
 use signaling_protocol::RoomName;
-use signaling_rooms::RoomCommit;
-use signaling_rooms::{Change, LeftReason, OpResult, Operation, Request, Room};
+use signaling_rooms::{Change, LeftReason, OpResult, Operation, Request, Room, RoomCommit};
 
 use super::number;
 use crate::agenda::{MS, Micros};
@@ -105,21 +104,19 @@ impl World {
         rooms.into_iter().next().unwrap_or_default()
     }
 
-    /// Sets the capacity of rooms that have their own.
+    /// Sets the capacity of rooms that have their own, through the first live node, if any, like an
+    /// operator.
     pub(super) fn give_capacities(&mut self) {
         for (room, capacity) in self.rooms.plan.capacities.clone().into_iter().enumerate() {
             if let (Some(capacity), Ok(room)) = (capacity, RoomName::new(&format!("r{room}"))) {
                 let request = Request { room, op: Operation::SetCapacity { capacity: Some(capacity) } };
-                self.agenda.schedule(CAPACITIES_AT, move |world: &mut Self| world.give_capacity(request));
+                self.agenda.schedule(CAPACITIES_AT, move |world: &mut Self| {
+                    let Some(index) = world.nodes.iter().position(|node| node.server.alive) else { return };
+                    world.nodes[index].core.rooms_mut().request_for_operator(0, request);
+                    world.node_turn(index);
+                });
             }
         }
-    }
-
-    /// Sets a room's capacity through the first live node, if any, like an operator.
-    fn give_capacity(&mut self, request: Request) {
-        let Some(index) = self.nodes.iter().position(|node| node.server.alive) else { return };
-        self.nodes[index].core.rooms_mut().request_for_operator(0, request);
-        self.node_turn(index);
     }
 }
 

@@ -10,11 +10,10 @@ mod watch;
 use std::collections::BTreeMap;
 
 use signaling_protocol::RoomName;
-use signaling_rooms::RoomSettings;
-use signaling_rooms::Rules;
+use signaling_rooms::{RoomSettings, Rules};
 use signaling_wire::forward::LogPosition;
 
-use self::room_client::{RoomClient, RoomRequest};
+use self::room_client::{RequestKind, RoomClient, RoomRequest};
 use self::watch::Watch;
 use crate::agenda::{Micros, SECOND, micros};
 use crate::event::{ClientRequest, RoomRequestIx, SocketId};
@@ -106,13 +105,13 @@ impl RoomWorld {
             request.turn = self.said;
         }
         // A request without an `id` gets no answer by `id`.
-        request.answered |= !request.takes_id();
+        request.answered |= request.what == RequestKind::Members;
         Some(request.to_json(ask, id))
     }
 
     /// Returns `true` if the request has an `id`, so that its answer names it.
     pub(crate) fn takes_id(&self, ask: RoomRequestIx) -> bool {
-        self.requests.get(ask).is_some_and(RoomRequest::takes_id)
+        self.requests.get(ask).is_some_and(|request| request.what != RequestKind::Members)
     }
 
     /// Registers the same request as a new one and returns its index; `None` for an unknown one.
@@ -127,9 +126,8 @@ impl World {
     /// Schedules the planned room requests.
     pub(crate) fn plan_rooms(&mut self) {
         for (ask, request) in self.rooms.requests.iter().enumerate() {
-            let from = request.from;
-            self.agenda
-                .schedule(request.at, move |world: &mut Self| world.client_wants(from, ClientRequest::Room(ask)));
+            let (from, wanted) = (request.from, ClientRequest::Room(ask));
+            self.agenda.schedule(request.at, move |world: &mut Self| world.client_wants(from, wanted));
         }
         self.give_capacities();
     }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use signaling_rooms::RoomSettings;
-use signaling_rooms::Rules;
+use signaling_rooms::{RoomSettings, Rules};
 
 use super::room_client::{RequestKind, RoomRequest};
 use crate::agenda::{MS, Micros, SECOND};

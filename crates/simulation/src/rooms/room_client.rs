@@ -97,11 +97,6 @@ impl RoomRequest {
             RequestKind::Broadcast => format!(r#"{{"type":"broadcast","room":"r{room}","data":{ask},"id":{id}}}"#),
         }
     }
-
-    /// Returns `true` if the request has an `id` and thus an answer.
-    pub(super) fn takes_id(&self) -> bool {
-        self.what != RequestKind::Members
-    }
 }
 
 impl RoomClient {
@@ -182,9 +177,7 @@ impl World {
                 }
                 (seat.view, seat.ended) = (SeatView::Member(room_view), None);
             }
-            "waiting" => {
-                (seat.view, seat.ended) = (SeatView::Waiting, None);
-            }
+            "waiting" => (seat.view, seat.ended) = (SeatView::Waiting, None),
             "left" => (seat.view, seat.ended) = (SeatView::Out, None),
             _ => {
                 wrong = match (&mut seat.view, self.rooms.watch.room(name)) {
@@ -325,12 +318,11 @@ impl World {
         (0..self.rooms.clients.len()).find(missed)
     }
 
-    /// Handles the refusal of a `members` request.
-    pub(crate) fn refused_by_rooms(&mut self, index: ClientIx, answer: SenderResult) {
+    /// Handles the refusal of a `members` request whose room has no owner.
+    pub(crate) fn members_are_refused(&mut self, index: ClientIx) {
         let now = self.agenda.now();
         let since = now.saturating_sub(40 * SECOND);
-        let calm = RoomWorld::is_served(&self.trouble, since, now) && !self.rooms.may_fill(since, now);
-        if answer == SenderResult::RoomUnavailable && calm {
+        if RoomWorld::is_served(&self.trouble, since, now) && !self.rooms.may_fill(since, now) {
             self.ledger.broken("room answers", format!("c{index}: refused, though the owner is there"));
         }
     }
