@@ -34,22 +34,24 @@ impl Crowd {
     /// Connects `clients` clients to the balancers in turn, and adds them to `rooms` rooms in turn.
     /// Panics if one does not become a member. Their ids are `PREFIX-N`, from 0.
     pub async fn join(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
-        let balancers = mesh.state().balancers;
+        let (mut crowd, balancers) = (Self { clients: Vec::new(), rooms, prefix }, mesh.state().balancers);
         let joining = stream::iter(0..clients).map(|number| {
             // Not in step with the rooms, so that each room has clients of every balancer.
             let url = balancers[(number / rooms) % balancers.len()].url.clone();
+            let room = crowd.room(number);
             async move {
                 let mut client = RoomClient::connect(&url, &format!("{prefix}-{number}")).await;
-                assert_eq!(client.join(&room_of(prefix, number, rooms)).await, SeatStatus::Member);
+                assert_eq!(client.join(&room).await, SeatStatus::Member);
                 client
             }
         });
-        Self { clients: joining.buffered(MAX_CONCURRENT).collect().await, rooms, prefix }
+        crowd.clients = joining.buffered(MAX_CONCURRENT).collect().await;
+        crowd
     }
 
     /// Returns the name of the room of client `number`.
     pub fn room(&self, number: usize) -> String {
-        room_of(self.prefix, number, self.rooms)
+        format!("{}-room-{}", self.prefix, number % self.rooms)
     }
 
     /// Returns all departures, each with the id of the client that received it.
@@ -87,8 +89,4 @@ impl Crowd {
             assert_eq!(delivered, others as u64, "{what} to {room}");
         }
     }
-}
-
-fn room_of(prefix: &str, number: usize, rooms: usize) -> String {
-    format!("{prefix}-room-{}", number % rooms)
 }

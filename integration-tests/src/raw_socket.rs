@@ -38,12 +38,7 @@ impl RawSocket {
 
     /// Connects and sends the head. Panics if the answer is no upgrade.
     pub async fn open(address: &str, head: &Head) -> Self {
-        Self::open_with(address, head, b"").await
-    }
-
-    /// Sends the head and further bytes in one write. Panics if the answer is no upgrade.
-    pub async fn open_with(address: &str, head: &Head, early: &[u8]) -> Self {
-        Self::over(connect(address).await, &[head.to_string().as_bytes(), early].concat()).await
+        Self::over(connect(address).await, head.to_string().as_bytes()).await
     }
 
     /// Sends a request on an open connection. Panics if the answer is no upgrade.

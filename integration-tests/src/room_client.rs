@@ -105,7 +105,7 @@ impl RoomClient {
     /// Joins a room with its id as `data.name`. Returns the seat, as a member or in the waiting
     /// queue. Panics if the server refuses, or after 10 s without an answer or seat.
     pub async fn join(&mut self, room: &str) -> SeatStatus {
-        let answer = self.ask(join(room, &self.id)).await;
+        let answer = self.ask(json!({ "type": "join", "room": room, "data": { "name": self.id } })).await;
         assert_eq!(answer["type"], "ack", "{} joins {room}: {answer}", self.id);
         self.until("its seat", |seen| seen.room(room).seat != SeatStatus::Out).await;
         self.room(room).seat
@@ -147,11 +147,6 @@ impl RoomClient {
         let _ = self.outbox.send(Message::Close(Some(frame))).await;
         self.until("the end of its socket", |seen| seen.closed.is_some()).await;
     }
-}
-
-/// Returns a request to join a room, with the name as the data for the others.
-fn join(room: &str, name: &str) -> Value {
-    json!({ "type": "join", "room": room, "data": { "name": name } })
 }
 
 /// Records all messages until the socket ends.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::process::Output;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
@@ -202,8 +201,7 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     assert_eq!(ctl(&["kick", &victim]).await.0, 1, "it was not there");
 
     // A node that is dead, and still in the view: it is named, and the rest comes.
-    let killing = Arc::clone(&mesh.mesh);
-    let killed = tokio::spawn(async move { killing.kill("node-1").await });
+    mesh.kill_unnoticed("node-1").await;
     let named = async || {
         let (code, clients, complaint) = ctl(&["clients"]).await;
         code == 3 && complaint.contains("without node-1: it does not accept connections") && clients.contains(&bob.id)
@@ -211,7 +209,6 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     eventually("the dead node to be named", named).await;
     let (code, nodes, _) = ctl(&["nodes"]).await;
     assert!(code == 3 && nodes.lines().any(|line| line.starts_with("node-1") && line.contains("silent")), "{nodes}");
-    killed.abort();
 
     // A balancer is drained by its name through any node.
     for (word, answer, status) in [("drain", "out of service", 503), ("undrain", "in service", 200)] {

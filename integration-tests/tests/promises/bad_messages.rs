@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use signaling_integration_tests::raw_socket::{BINARY, CLOSE, PING, PONG, TEXT, frame, header};
 use signaling_integration_tests::{
-    Chatter, Head, RawSocket, TestMesh, becomes, eventually, exchange, metric, until, within,
+    Chatter, Head, RawSocket, TestMesh, becomes, connect, eventually, exchange, metric, until, within,
 };
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
@@ -226,7 +226,8 @@ async fn early_frames_of_many_clients_are_read_in_order() {
     for number in 0..100 {
         let (address, early, back) = (mesh.address(), early.clone(), back.to_vec());
         alices.spawn(async move {
-            let mut alice = RawSocket::open_with(&address, &Head::connect(&format!("alice-{number}")), &early).await;
+            let head = Head::connect(&format!("alice-{number}")).to_string();
+            let mut alice = RawSocket::over(connect(&address).await, &[head.as_bytes(), &early].concat()).await;
             alice.send(&back).await;
             for expected in ["welcome", "pong", "pong"] {
                 assert_eq!(alice.message().await["type"], expected);

@@ -21,17 +21,14 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 async fn invalid_values_are_refused_with_their_flag() {
     let folder = tempfile::tempdir().unwrap();
     let long = "a".repeat(254);
-    let cases: [(&[&str], &str, &[&str]); 39] = [
+    let cases: [(&[&str], &str, &[&str]); 41] = [
         (SERVERS, "--id", &["", "a b", "ä", &long]),
         (SERVERS, "--internal-listen", &["localhost", "127.0.0.1", "127.0.0.1:99999", "198.51.100.1:0"]),
         (SERVERS, "--discovery", &["", "nonsense", "ftp:somewhere", "file:"]),
         (SERVERS, "--discovery", &["static:", "static:a", "static:a=", "static:a=b", "static:a b=127.0.0.1:1"]),
         (SERVERS, "--discovery", &["static:a=127.0.0.1:1,a=127.0.0.1:2", "static:a=127.0.0.1:0"]),
-        (
-            SERVERS,
-            "--discovery",
-            &["dns:nodes", "dns:10.0.0.1:7900", "kubernetes:nodes", "kubernetes:Calls/nodes:internal"],
-        ),
+        (SERVERS, "--discovery", &["dns:nodes", "dns:10.0.0.1:7900"]),
+        (SERVERS, "--discovery", &["kubernetes:nodes", "kubernetes:Calls/nodes:internal"]),
         (SERVERS, "--mesh-secret-file", &["/nowhere", "/dev/zero"]),
         (SERVERS, "--max-message-bytes", &["0", "1023", "1048577", "-1", "many"]),
         (SERVERS, "--drain-ms", &["-1", "3600001", "1s"]),
@@ -44,11 +41,8 @@ async fn invalid_values_are_refused_with_their_flag() {
         (SERVERS, "--message-rate", &["", "-1", "many", "1/", "/1", "1/2/3"]),
         (SERVERS, "--handshake-ms", &["99", "60001", "5s"]),
         (SERVERS, "--heartbeat-ms", &["4999", "300001", "25s"]),
-        (
-            SERVERS,
-            "--rate-classes",
-            &["bots", "=1", "b c=1", "bots=", "bots=-1", "bots=many", "bots=1/", "bots=1,guests"],
-        ),
+        (SERVERS, "--rate-classes", &["bots", "=1", "b c=1", "bots="]),
+        (SERVERS, "--rate-classes", &["bots=-1", "bots=many", "bots=1/", "bots=1,guests"]),
         (SERVERS, "--client-address", &["proxy", "x-forwarded-for", "proxy-v2", "proxy-v2:"]),
         (SERVERS, "--client-address", &["proxy-v2:10.0.0.0/33", "proxy-v2:localhost"]),
         (SERVERS, "--allowed-origins", &["", "app.example", "https://app.example/", "*"]),

@@ -54,19 +54,10 @@ async fn messages_to_absent_clients_are_bounded_in_memory_and_rate() {
     raise_open_files().unwrap();
     let hold = [format!("--hold-ms={}", SHORT_HOLD.as_millis()), format!("--hold-bytes={HOLD_BYTES}")];
     let mesh = TestMesh::with_servers((3, 1), &hold.each_ref().map(String::as_str), &[]).await;
-    let mut writers = JoinSet::new();
-    let (begin, begun) = tokio::sync::watch::channel(false);
-    for number in 0..WRITERS {
-        let peer = mesh.peer(&format!("writer-{number}")).await;
-        let mut begun = begun.clone();
-        writers.spawn(async move {
-            begun.wait_for(|begun| *begun).await.unwrap();
-            write_to_absent(peer, number).await
-        });
-    }
+    let peers = mesh.connect((0..WRITERS).map(|number| format!("writer-{number}"))).await;
     let before = Sample::of(&mesh).await;
     let start = Instant::now();
-    begin.send_replace(true);
+    let mut writers: JoinSet<_> = peers.into_iter().map(write_to_absent).collect();
 
     let (mut peak, mut last, mut peak_rate, mut slowest) = (before, before, 0.0_f64, Duration::ZERO);
     let mut last_at = start;
@@ -108,12 +99,12 @@ async fn messages_to_absent_clients_are_bounded_in_memory_and_rate() {
     assert!(peak_rate <= allowed_rate, "{peak_rate:.0} resends a second, {allowed_rate:.0} are allowed");
 }
 
-async fn write_to_absent(mut peer: Peer, number: u32) -> u64 {
+async fn write_to_absent(mut peer: Peer) -> u64 {
     let data = "x".repeat(200);
     let mut ticks = interval(WRITING / EACH);
     for n in 0..u64::from(EACH) {
         ticks.tick().await;
-        peer.signal(&format!("absent-{number}-{n}"), json!(data), Some(n + 1)).await;
+        peer.signal(&format!("absent-{n}-of-{}", peer.id), json!(data), Some(n + 1)).await;
     }
     let mut ids = Vec::new();
     while ids.len() < EACH as usize {

@@ -130,12 +130,8 @@ async fn kill_of_a_node_without_discovery_loses_no_message() {
                 fs::remove_file(&file).unwrap();
                 sleep(GONE - Duration::from_secs(1)).await;
                 assert!(!file.exists(), "discovery is back too early");
-                assert_eq!(
-                    metric(&mesh.balancer_internal(), "signaling_view_nodes", "").await,
-                    3.0,
-                    "the last view is kept"
-                );
-                assert!(metric(&mesh.balancer_internal(), "signaling_discovery_failures_total", "").await > 0.0);
+                assert_eq!(mesh.balancer_metric("signaling_view_nodes", "").await, 3.0, "the last view is kept");
+                assert!(mesh.balancer_metric("signaling_discovery_failures_total", "").await > 0.0);
             };
             let (killed, ()) = tokio::join!(mesh.kill("node-1"), losing);
             killed.unwrap();

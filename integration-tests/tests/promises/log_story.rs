@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -60,14 +59,12 @@ async fn killed_node_causes_one_warning_per_server() {
     let mesh = TestMesh::with_options(|options| options.removal_delay = Duration::from_secs(60)).await;
     let _clients = mesh.connect((0..CLIENTS).map(|number| format!("client-{number}"))).await;
     let logged = logged_by(&mesh, async || {
-        let killing = Arc::clone(&mesh.mesh);
-        let killed = tokio::spawn(async move { killing.kill("node-1").await });
+        mesh.kill_unnoticed("node-1").await;
         for internal in [mesh.balancer_internal(), mesh.node_internal(0), mesh.node_internal(2)] {
             becomes(&internal, "signaling_suspect_nodes", 1).await;
         }
         // Retries follow within 5 s.
         tokio::time::sleep(Duration::from_secs(6)).await;
-        killed.abort();
     })
     .await;
     for (server, lines) in logged.iter().filter(|(server, _)| *server != "node-1") {

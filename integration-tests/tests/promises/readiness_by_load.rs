@@ -16,13 +16,19 @@ const READY: (u16, &str) = (200, "ready\n");
 #[tokio::test]
 async fn balancer_with_all_clients_is_unready_until_they_leave() {
     let mesh = balancers().await;
-    let internal = internals(&mesh);
+    let internal = mesh.internals().split_off(1);
     set_peers(&mesh, &["balancer-0", "balancer-1", "balancer-2"]);
     let mut peers = connect(&mesh.url()).await;
 
     let unready = (503, "unready: 40 clients are 200% above the mean of 3 servers\n");
     answers(&internal[0], "/readyz", unready).await;
-    let is_one = async || statuses(&internal, "/readyz").await == [503, 200, 200];
+    let is_one = async || {
+        let mut statuses = Vec::new();
+        for one in &internal {
+            statuses.push(get(one, "/readyz").await.status);
+        }
+        statuses == [503, 200, 200]
+    };
     stays("one is unready and the others are ready", SEVERAL_POLLS, is_one).await;
     assert_eq!(metric(&internal[0], "signaling_load_unready", "").await, 1.0);
 
@@ -47,7 +53,7 @@ async fn balancer_with_all_clients_is_unready_until_they_leave() {
 #[tokio::test]
 async fn balancer_is_ready_when_it_has_no_peers() {
     let mesh = balancers().await;
-    let internal = internals(&mesh);
+    let internal = mesh.internals().split_off(1);
     set_peers(&mesh, &["balancer-0"]);
     let _peers = connect(&mesh.url()).await;
     let is_ready = async || get(&internal[0], "/readyz").await.status == 200;
@@ -73,7 +79,7 @@ async fn loaded_node_is_unready_for_clients_only() {
     assert_eq!(get(&nodes[1].internal, "/readyz/clients").await.status, 200);
 }
 
-/// Starts three balancers that read their peers from a file.
+/// Starts a node, and three balancers that read their peers from a file.
 async fn balancers() -> TestMesh {
     TestMesh::with_options(|options| {
         (options.nodes, options.balancers) = (1, 3);
@@ -91,10 +97,6 @@ fn set_peers(mesh: &TestMesh, ids: &[&str]) {
     mesh.replace_file("peers.json", &json!(members).to_string());
 }
 
-fn internals(mesh: &TestMesh) -> Vec<String> {
-    mesh.state().balancers.iter().map(|balancer| balancer.internal.clone()).collect()
-}
-
 async fn connect(url: &str) -> Vec<Peer> {
     Peer::connect_all(url, (0..CLIENTS).map(|n| format!("client-{n}"))).await
 }
@@ -105,12 +107,4 @@ async fn answers(internal: &str, path: &str, expected: (u16, &str)) {
         (answer.status, answer.body.as_str()) == expected
     };
     eventually(&format!("{internal}{path} to answer {expected:?}"), is_expected).await;
-}
-
-async fn statuses(internal: &[String], path: &str) -> Vec<u16> {
-    let mut statuses = Vec::new();
-    for one in internal {
-        statuses.push(get(one, path).await.status);
-    }
-    statuses
 }

@@ -29,7 +29,7 @@ async fn unreading_client_is_closed_and_resumes_without_loss() {
     while closes().await == 0.0 {
         while sent < written + MAX_PENDING {
             sent += 1;
-            send(&mut alice, sent).await;
+            alice.signal("bob", json!("x".repeat(60_000)), Some(sent)).await;
         }
         assert!(sent < MAX_MESSAGES, "the kernel takes everything for a client that does not read");
         assert!(last_ack.elapsed() < CLOSE_TIMEOUT, "the client is not closed");
@@ -50,10 +50,6 @@ async fn unreading_client_is_closed_and_resumes_without_loss() {
         assert_eq!(bob.recv().await["id"], id);
         assert_eq!(alice.recv().await, json!({ "type": "ack", "id": id }));
     }
-}
-
-async fn send(alice: &mut Peer, id: u64) {
-    alice.signal("bob", json!("x".repeat(60_000)), Some(id)).await;
 }
 
 /// Connects a client with small socket buffers.
