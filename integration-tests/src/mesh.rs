@@ -62,13 +62,8 @@ impl TestMesh {
     }
 
     /// Starts a mesh with these numbers of nodes and balancers, each with the flags of its kind.
-    pub async fn with_servers((nodes, balancers): (u32, u32), node_flags: &[&str], balancer_flags: &[&str]) -> Self {
-        Self::with_options(|options| {
-            (options.nodes, options.balancers) = (nodes, balancers);
-            options.node_args.extend(node_flags.iter().map(ToString::to_string));
-            options.balancer_args.extend(balancer_flags.iter().map(ToString::to_string));
-        })
-        .await
+    pub async fn with_servers(servers: (u32, u32), node_flags: &[&str], balancer_flags: &[&str]) -> Self {
+        Self::with_options(|options| set_servers(options, servers, node_flags, balancer_flags)).await
     }
 
     /// Serves the control socket, as `mesh-dev up` does, until the returned set is dropped. Returns
@@ -232,6 +227,13 @@ impl TestMesh {
     pub fn id_owned_by(&self, node: &str, prefix: &str) -> String {
         (0..).map(|n| format!("{prefix}-{n}")).find(|id| self.owner(id) == node).unwrap()
     }
+}
+
+/// Sets the numbers of nodes and balancers, and adds the flags of each kind.
+pub(crate) fn set_servers(options: &mut MeshOptions, servers: (u32, u32), node_flags: &[&str], flags: &[&str]) {
+    (options.nodes, options.balancers) = servers;
+    options.node_args.extend(node_flags.iter().map(ToString::to_string));
+    options.balancer_args.extend(flags.iter().map(ToString::to_string));
 }
 
 /// Has the balancers serve the demo page with buttons that start, drain and kill nodes. They work

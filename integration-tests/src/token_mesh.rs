@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use signaling_devmesh::MeshOptions;
 
 use crate::TestMesh;
+use crate::mesh::set_servers;
 use crate::mint::{AUDIENCE, ISSUER, Signer};
 
 impl TestMesh {
-    /// Starts a mesh that requires tokens of this signer. The flags are those of balancers.
-    pub async fn with_tokens(signer: &Signer, nodes: u32, balancers: u32, flags: &[&str]) -> Self {
+    /// Starts a mesh as [`TestMesh::with_servers`] does, which requires tokens of this signer.
+    pub async fn with_tokens(signer: &Signer, servers: (u32, u32), node_flags: &[&str], flags: &[&str]) -> Self {
         Self::with_options(|options| {
-            (options.nodes, options.balancers) = (nodes, balancers);
+            set_servers(options, servers, node_flags, flags);
             ask_for_tokens(options, signer);
-            options.balancer_args.extend(flags.iter().map(ToString::to_string));
         })
         .await
     }

@@ -16,7 +16,7 @@ const LIMITED: &str = "signaling_rate_limited_total";
 async fn rate_class_limits_its_clients_only() {
     let signer = Signer::hs256();
     // Of the usual 1,000 messages and 4 MiB at once that is 25 messages and 256 KiB.
-    let mesh = TestMesh::with_tokens(&signer, 1, 1, &["--rate-classes=bots=5/65536"]).await;
+    let mesh = TestMesh::with_tokens(&signer, (1, 1), &[], &["--rate-classes=bots=5/65536"]).await;
     let connect = async |name: &str, others: Value| {
         Peer::connect_with(&mesh.url(), name, &signer.token(&claims_with(name, &others))).await
     };

@@ -139,7 +139,7 @@ async fn bad_request_is_answered_by_its_error_and_counted() {
 #[tokio::test]
 async fn refused_connects_leave_a_line_per_reason_and_address() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with_tokens(&signer, 1, 1, &["--dialects=peerjs"]).await;
+    let mesh = TestMesh::with_tokens(&signer, (1, 1), &[], &["--dialects=peerjs"]).await;
     let ask_from = async |last: u8, head: &Head| {
         let stream = connect_from([127, 0, 0, last], &mesh.url()).await;
         ask_on(stream, head.to_string().as_bytes()).await.0.status
@@ -337,7 +337,7 @@ async fn client_over_a_limit_is_refused_until_there_is_room() {
 #[tokio::test]
 async fn subject_at_its_limit_is_refused_at_each_edge() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with_tokens(&signer, 1, 1, &["--max-per-subject=2", "--dialects=y-webrtc"]).await;
+    let mesh = TestMesh::with_tokens(&signer, (1, 1), &[], &["--max-per-subject=2", "--dialects=y-webrtc"]).await;
     let target = format!("/y-webrtc?token={}", signer.token(&claims("mallory")));
     let open = async || ask_on(connect(&mesh.url()).await, Head::upgrade(&target).to_string().as_bytes()).await;
     let ((one, _open), (two, _too), (three, _)) = (open().await, open().await, open().await);
@@ -348,7 +348,7 @@ async fn subject_at_its_limit_is_refused_at_each_edge() {
 #[tokio::test]
 async fn bad_tokens_do_not_use_the_accept_rate() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with_tokens(&signer, 1, 1, &["--accept-rate=1"]).await;
+    let mesh = TestMesh::with_tokens(&signer, (1, 1), &[], &["--accept-rate=1"]).await;
     for _ in 0..20 {
         assert_eq!(ask(&mesh.url(), Head::connect("alice")).await.status, 401);
     }

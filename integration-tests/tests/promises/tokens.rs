@@ -6,18 +6,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_client::{Client, Event, Options, State, Token};
-use signaling_devmesh::{MeshFile, Server};
+use signaling_devmesh::Server;
 use signaling_integration_tests::mint::{now, unsigned};
 use signaling_integration_tests::raw_socket::{PING, TEXT};
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::{
     Head, Peer, RawSocket, Signer, TestMesh, admin, ask, becomes, claims, claims_with, eventually, metric, until,
 };
-
-/// Returns the edges of a mesh: the balancer, and a node with its own listener.
-fn edges(mesh: &MeshFile) -> impl Iterator<Item = &Server> {
-    mesh.servers().filter(|server| ["balancer-0", "node-0"].contains(&&*server.id))
-}
 
 /// Returns faults of a token with the token, and the status, code and counted reason of the answer.
 fn refusals(signer: &Signer) -> [(&'static str, Option<String>, u16, &'static str, &'static str); 11] {
@@ -41,9 +36,9 @@ fn refusals(signer: &Signer) -> [(&'static str, Option<String>, u16, &'static st
 #[tokio::test]
 async fn bad_token_is_refused_by_its_error_and_counted() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
+    let mesh = TestMesh::with_tokens(&signer, (1, 1), &[], &[]).await;
     let state = mesh.state();
-    for Server { url, internal, .. } in edges(&state) {
+    for Server { url, internal, .. } in state.servers() {
         for (what, token, status, code, reason) in refusals(&signer) {
             let counts = async || {
                 let reason = format!("reason=\"{reason}\"");
@@ -84,9 +79,9 @@ async fn bad_token_is_refused_by_its_error_and_counted() {
 #[tokio::test]
 async fn resume_token_needs_the_clients_own_token() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
+    let mesh = TestMesh::with_tokens(&signer, (1, 1), &[], &[]).await;
     let state = mesh.state();
-    for (Server { url, internal, .. }, name) in edges(&state).zip(["bob", "bert"]) {
+    for (Server { url, internal, .. }, name) in state.servers().zip(["bob", "bert"]) {
         let missing = async || metric(internal, "signaling_auth_failures_total", "reason=\"missing\"").await;
         let bearer = |client: &str| format!("Bearer {}", signer.token(&claims(client)));
         let mut bob = Peer::connect_with(url, name, &signer.token(&claims(name))).await;
@@ -123,7 +118,7 @@ async fn resume_token_needs_the_clients_own_token() {
 #[tokio::test]
 async fn newest_connection_with_a_token_gets_the_id() {
     let signer = Signer::es256();
-    let mesh = TestMesh::with_tokens(&signer, 3, 2, &[]).await;
+    let mesh = TestMesh::with_tokens(&signer, (3, 2), &[], &[]).await;
     let token = signer.token(&claims("alice"));
     let url = |balancer: usize| mesh.state().balancers[balancer].url.clone();
     let mut old = Peer::connect_with(&url(0), "alice", &token).await;
@@ -139,7 +134,7 @@ async fn newest_connection_with_a_token_gets_the_id() {
 #[tokio::test]
 async fn connection_that_does_not_answer_takes_no_id() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with_tokens(&signer, 2, 2, &[]).await;
+    let mesh = TestMesh::with_tokens(&signer, (2, 2), &[], &[]).await;
     let state = mesh.state();
     let token = signer.token(&claims("alice"));
     let mut live = Peer::connect_with(&state.balancers[0].url, "alice", &token).await;
@@ -165,7 +160,7 @@ async fn connection_that_does_not_answer_takes_no_id() {
 #[tokio::test]
 async fn socket_is_closed_when_its_token_expires() {
     let signer = Signer::eddsa();
-    let mesh = TestMesh::with_tokens(&signer, 2, 1, &[]).await;
+    let mesh = TestMesh::with_tokens(&signer, (2, 1), &[], &[]).await;
     let internal = &mesh.balancer_internal();
     let short = |client: &str| signer.token(&claims_with(client, &json!({ "exp": now() + 4 })));
     let long = |client: &str| signer.token(&claims(client));
@@ -216,7 +211,7 @@ async fn start_without_tokens_logs_a_warning() {
     let warned = |mesh: &TestMesh, id: &str| {
         mesh.log(id).lines().filter(|line| line.contains("WARN") && line.contains("ANONYMOUS")).count()
     };
-    let (open, closed) = (TestMesh::start().await, TestMesh::with_tokens(&Signer::hs256(), 1, 1, &[]).await);
+    let (open, closed) = (TestMesh::start().await, TestMesh::with_tokens(&Signer::hs256(), (1, 1), &[], &[]).await);
     for id in ["balancer-0", "node-0"] {
         assert_eq!((warned(&open, id), warned(&closed, id)), (1, 0), "{id}");
     }
@@ -225,9 +220,9 @@ async fn start_without_tokens_logs_a_warning() {
 #[tokio::test]
 async fn kicked_client_is_refused_with_its_older_token() {
     let signer = Signer::rs256();
-    let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
+    let mesh = TestMesh::with_tokens(&signer, (1, 1), &[], &[]).await;
     let state = mesh.state();
-    for (Server { url, internal, .. }, name) in edges(&state).zip(["mallory", "malvolio"]) {
+    for (Server { url, internal, .. }, name) in state.servers().zip(["mallory", "malvolio"]) {
         let token = signer.token(&claims(name));
         let head = Head::connect(name).bearer(&token);
         let mut socket = RawSocket::open(url, &head).await;
@@ -255,7 +250,7 @@ async fn kicked_client_is_refused_with_its_older_token() {
 #[tokio::test]
 async fn kick_outlasts_restarts_of_all_servers() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with_tokens(&signer, 2, 2, &[]).await;
+    let mesh = TestMesh::with_tokens(&signer, (2, 2), &[], &[]).await;
     let old = signer.token(&claims("mallory"));
     let head = Head::connect("mallory").bearer(&old);
     admin(&mesh.node_internal(0), "POST", "clients/mallory/kick").await;
@@ -303,13 +298,8 @@ async fn kept_kick_outlasts_a_restart_of_all_servers_at_once() {
 #[tokio::test]
 async fn kick_of_a_dialects_client_refuses_its_token() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with_options(|options| {
-        (options.nodes, options.balancers) = (2, 1);
-        ask_for_tokens(options, &signer);
-        options.node_args.push("--dialects=y-webrtc".to_owned());
-        options.balancer_args.push("--dialects=y-webrtc".to_owned());
-    })
-    .await;
+    let dialects = ["--dialects=y-webrtc"];
+    let mesh = TestMesh::with_tokens(&signer, (2, 1), &dialects, &dialects).await;
     let state = mesh.state();
     let escaped = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
     let long = "x".repeat(200);
@@ -335,7 +325,7 @@ async fn kick_of_a_dialects_client_refuses_its_token() {
 #[tokio::test]
 async fn starting_node_gets_the_kick_list_of_its_peers() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with_tokens(&signer, 2, 0, &[]).await;
+    let mesh = TestMesh::with_tokens(&signer, (2, 0), &[], &[]).await;
     let old = signer.token(&claims("mallory"));
     admin(&mesh.node_internal(1), "POST", "clients/mallory/kick").await;
     mesh.restart("node-0").await.unwrap();
@@ -348,7 +338,7 @@ async fn starting_node_gets_the_kick_list_of_its_peers() {
 #[tokio::test]
 async fn token_keys_are_reloaded_when_their_file_is_valid() {
     let (signer, next) = (Signer::hs256(), Signer::secret(b"the next secret, of 32 bytes and more"));
-    let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
+    let mesh = TestMesh::with_tokens(&signer, (1, 1), &[], &[]).await;
     let internal = &mesh.balancer_internal();
     let path = key_file(mesh.dir.path());
     let becomes_status = async |token: String, status: u16| {
@@ -369,11 +359,7 @@ async fn token_keys_are_reloaded_when_their_file_is_valid() {
 #[tokio::test]
 async fn token_limits_rooms_and_recipients() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with_options(|options| {
-        options.node_args.push("--signal-scope=room".into());
-        ask_for_tokens(options, &signer);
-    })
-    .await;
+    let mesh = TestMesh::with_tokens(&signer, (3, 1), &["--signal-scope=room"], &[]).await;
     let connect = async |client: &str, others: Value| {
         Peer::connect_with(&mesh.url(), client, &signer.token(&claims_with(client, &others))).await
     };

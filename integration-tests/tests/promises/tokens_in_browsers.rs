@@ -12,7 +12,7 @@ const CONNECT: &str = include_str!("tokens_in_browsers/connect.js");
 async fn page_renews_its_token_or_reconnects() {
     let Some(browser) = Chromium::start().await else { return };
     let signer = Signer::es256();
-    let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
+    let mesh = TestMesh::with_tokens(&signer, (1, 1), &[], &[]).await;
     let page = browser.open("page", &format!("http://{}/signaling-mesh.mjs", mesh.address())).await;
     // The first of each expires during the test, on a slow machine not before the page is there.
     let tokens = |client: &str| {
