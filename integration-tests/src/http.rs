@@ -157,6 +157,13 @@ pub async fn ask(address: &str, request: impl fmt::Display) -> Answer {
     answer
 }
 
+/// Sends a request that must be refused with this status and code. Returns the answer.
+pub async fn refused(address: &str, request: impl fmt::Display, (status, code): (u16, &str)) -> Answer {
+    let answer = ask(address, &request).await;
+    assert_eq!((answer.status, answer.error_code().as_str()), (status, code), "{request:.200}: {answer:?}");
+    answer
+}
+
 /// Sends bytes and reads the answer. Returns the connection too, which stays open. Panics if the
 /// answer is incomplete after 15 s.
 pub async fn ask_on<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, bytes: &[u8]) -> (Answer, S) {

@@ -41,7 +41,9 @@ pub use cut::Relay;
 pub use dialect_client::DialectClient;
 pub use drill::{Drill, setting};
 pub use full_room::FullRoom;
-pub use http::{Answer, Head, admin, ask, ask_on, ask_to_the_end, connect, connect_from, ends, get, host, operator};
+pub use http::{
+    Answer, Head, admin, ask, ask_on, ask_to_the_end, connect, connect_from, ends, get, host, operator, refused,
+};
 pub use line_program::LineProgram;
 pub use load::{mesh_load, mesh_load_alone};
 pub use mesh::{TestMesh, admin_token, binaries, with_buttons};

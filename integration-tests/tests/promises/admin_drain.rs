@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use signaling_integration_tests::{Head, Peer, TestMesh, admin, ask, becomes, get, metric, stays, talk, until};
+use signaling_integration_tests::{Head, Peer, TestMesh, admin, becomes, get, metric, refused, stays, talk, until};
 
 const CLIENTS: usize = 30;
 /// Drain time in milliseconds. The balancer closes its clients over this time less 1 s.
@@ -38,8 +38,7 @@ async fn drained_balancer_closes_its_clients_until_undrained() {
     // Any node passes it on.
     assert_eq!(admin(&mesh.node_internal(1), "POST", "nodes/balancer-0/drain").await, json!({ "draining": true }));
     assert_eq!(get(&balancer, "/readyz").await.status, 503);
-    let refusal = ask(&mesh.address(), Head::connect("newcomer")).await;
-    assert_eq!((refusal.status, refusal.error_code().as_str()), (503, "draining"));
+    let refusal = refused(&mesh.address(), Head::connect("newcomer"), (503, "draining")).await;
     assert!(refusal.header("retry-after").is_some(), "{refusal:?}");
     for mut peer in peers {
         peer.until_sent_away(1001).await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_integration_tests::raw_socket::{BINARY, CLOSE, PING, PONG, frame};
-use signaling_integration_tests::{DialectClient, Head, TestMesh, ask, eventually, until_some};
+use signaling_integration_tests::{DialectClient, Head, TestMesh, ask, eventually, refused, until_some};
 
 /// Opens a PeerJS client and waits for `OPEN`.
 async fn open_peerjs(address: &str, id: &str, token: &str) -> DialectClient {
@@ -38,8 +38,7 @@ async fn dialect_is_absent_until_it_is_enabled() {
 #[tokio::test]
 async fn native_client_cannot_take_a_reserved_name() {
     let mesh = TestMesh::small_with_dialects().await;
-    let answer = ask(&mesh.address(), &Head::connect("~pj:peerjs:alice")).await;
-    assert_eq!((answer.status, &*answer.error_code()), (403, "reserved_name"));
+    refused(&mesh.address(), &Head::connect("~pj:peerjs:alice"), (403, "reserved_name")).await;
     let mut peer = mesh.peer("native").await;
     peer.send(&json!({ "type": "signal", "to": "~pj:peerjs:alice", "data": 1, "id": 1 })).await;
     assert_eq!(peer.recv().await["code"], "forbidden");

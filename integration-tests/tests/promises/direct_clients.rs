@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use signaling_integration_tests::{Head, Peer, TestMesh, admin, ask};
+use signaling_integration_tests::{Head, Peer, TestMesh, admin, refused};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -38,8 +38,7 @@ async fn drained_node_closes_direct_clients_until_undrained() {
     let id = there[0].id.clone();
 
     assert_eq!(admin(&node.internal, "POST", "drain").await, json!({ "draining": true }));
-    let refusal = ask(&node.url, Head::connect("newcomer")).await;
-    assert_eq!((refusal.status, refusal.error_code().as_str()), (503, "draining"));
+    refused(&node.url, Head::connect("newcomer"), (503, "draining")).await;
     assert_one_by_one(&are_closed(there, 1001, Instant::now()).await);
 
     assert_eq!(admin(&node.internal, "POST", "undrain").await, json!({ "draining": false }));

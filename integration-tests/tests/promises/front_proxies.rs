@@ -11,7 +11,7 @@ use std::time::Duration;
 use signaling_devmesh::{Service, hold_port};
 use signaling_integration_tests::{
     Head, LineProgram, Peer, TestMesh, admin, ask, ask_on, becomes, binaries, connect_from, ends, eventually, host,
-    metric, program, repository, talk,
+    metric, program, refused, repository, talk,
 };
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
@@ -90,8 +90,7 @@ async fn mesh_dev_serves_the_demo_before_a_mesh_elsewhere() {
 
     mesh.kill("balancer-0").await.unwrap();
     assert_eq!(peers[0].closed().await, None, "the client sees the end of its connection");
-    let answer = ask(&address, get("/signaling-mesh.mjs")).await;
-    assert_eq!((answer.status, answer.error_code().as_str()), (502, "no_mesh"));
+    refused(&address, get("/signaling-mesh.mjs"), (502, "no_mesh")).await;
 }
 
 /// A running proxy.

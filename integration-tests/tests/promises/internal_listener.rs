@@ -6,7 +6,7 @@ use std::time::Duration;
 use signaling_integration_tests::raw_socket::{BINARY, frame};
 use signaling_integration_tests::{
     Head, OtherServer, Peer, RawSocket, TestMesh, admin_token, ask, ask_on, becomes, connect, connect_from, ends, get,
-    host, metric, until, until_some,
+    host, metric, refused, until, until_some,
 };
 use signaling_server::HashSeed;
 use signaling_server::proofs::{INCARNATION_HEADER, Purpose};
@@ -43,8 +43,7 @@ async fn internal_request_needs_a_proof_of_the_mesh_secret() {
             other.prove_to_node(&mesh, other_purpose, &head).await,
             other.prove(purpose, ("node-1", &node), &head).await,
         ] {
-            let answer = ask(&node, &head).await;
-            assert_eq!((answer.status, answer.error_code().as_str()), (401, "unauthorized"), "{head}");
+            let answer = refused(&node, &head, (401, "unauthorized")).await;
             assert!(answer.header("signaling-incarnation").is_some(), "{answer:?}");
             tried += 1.0;
         }
@@ -64,8 +63,8 @@ async fn server_with_another_hash_seed_is_refused() {
     let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     let other = OtherServer::new("node-9", &mesh.secret(), HashSeed::parse(b"1").unwrap());
     for (purpose, head) in [(Purpose::Trunk, trunk()), (Purpose::Lane, lane_request(1))] {
-        let answer = ask(&mesh.node_internal(0), other.prove_to_node(&mesh, purpose, &head).await).await;
-        assert_eq!((answer.status, answer.error_code().as_str()), (409, "other_hash_seed"));
+        let head = other.prove_to_node(&mesh, purpose, &head).await;
+        let answer = refused(&mesh.node_internal(0), head, (409, "other_hash_seed")).await;
         assert!(answer.body.contains("--hash-seed-file"), "{answer:?}");
     }
 }
@@ -98,8 +97,8 @@ async fn bad_request_of_a_server_is_answered() {
         (Purpose::Trunk, Head::upgrade(TRUNK), 400, ("allow", None), "unknown_trunk_version"),
         (Purpose::Lane, Head::post(lane::PATH, 0), 400, ("allow", None), "unknown_lane_version"),
     ] {
-        let answer = ask(&node, other.prove_to_node(&mesh, purpose, &head).await).await;
-        assert_eq!((answer.status, answer.header(header), &*answer.error_code()), (status, value, code));
+        let answer = refused(&node, other.prove_to_node(&mesh, purpose, &head).await, (status, code)).await;
+        assert_eq!(answer.header(header), value, "{answer:?}");
     }
     let own = OtherServer::of(&mesh, "node-0");
     for (server, query, status, code) in [
@@ -111,8 +110,7 @@ async fn bad_request_of_a_server_is_answered() {
         (&own, "?sender=node-0&incarnation=0102030405060708&exchange=1", 409, "conflict"),
     ] {
         let head = Head::post(&format!("{}{query}", lane::PATH), 0).with(lane::VERSION_HEADER, lane::VERSION);
-        let answer = ask(&node, server.prove_to_node(&mesh, Purpose::Lane, &head).await).await;
-        assert_eq!((answer.status, answer.error_code().as_str()), (status, code), "{query}");
+        refused(&node, server.prove_to_node(&mesh, Purpose::Lane, &head).await, (status, code)).await;
     }
 
     let head = other.prove_to_node(&mesh, Purpose::Trunk, &trunk()).await;
@@ -141,8 +139,7 @@ async fn node_without_view_refuses_trunks_lanes_and_clients() {
         (mesh.node_internal(0), lane),
         (state.nodes[0].url.clone(), Head::connect("alice")),
     ] {
-        let answer = ask(&address, &request).await;
-        assert_eq!((answer.status, answer.error_code().as_str()), (503, "no_view"), "{request}");
+        refused(&address, &request, (503, "no_view")).await;
     }
 
     std::fs::rename(&kept, &file).unwrap();

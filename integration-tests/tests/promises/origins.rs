@@ -1,7 +1,7 @@
 //! Browsers may connect only from pages of listed origins, and other pages can read the reason of
 //! the refusal.
 
-use signaling_integration_tests::{Head, RawSocket, TestMesh, ask, metric};
+use signaling_integration_tests::{Head, RawSocket, TestMesh, ask, metric, refused};
 
 const LISTED: &str = "https://app.example";
 
@@ -15,8 +15,7 @@ async fn page_may_connect_when_its_origin_is_listed() {
         ionic://localhost https://preview.example null";
     for (count, origin) in (1..).zip(others.split(' ')) {
         let head = Head::connect("alice").with("Origin", origin);
-        let answer = ask(&mesh.address(), &head).await;
-        assert_eq!((answer.status, answer.error_code().as_str()), (403, "origin_not_allowed"), "{origin}");
+        let answer = refused(&mesh.address(), &head, (403, "origin_not_allowed")).await;
         assert_eq!(answer.header("access-control-allow-origin"), None, "{origin}");
         let mut socket = RawSocket::open(&mesh.address(), &head.offer("signaling.v1")).await;
         assert_eq!(socket.closed().await.0, 4403, "{origin}");

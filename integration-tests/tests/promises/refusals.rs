@@ -7,7 +7,7 @@ use serde_json::json;
 use signaling_integration_tests::raw_socket::PING;
 use signaling_integration_tests::{
     Answer, Head, Peer, RawSocket, Signer, TestMesh, ask, ask_on, becomes, claims, connect, connect_from, eventually,
-    metric, until, until_some, within,
+    metric, refused, until, until_some, within,
 };
 
 struct Case {
@@ -209,8 +209,7 @@ async fn id_in_use_is_refused_when_its_holder_answers() {
     let holder = tokio::spawn(async move { holder.recv_type("signal").await });
 
     let start = Instant::now();
-    let answer = ask(&mesh.url(), Head::connect("alice")).await;
-    assert_eq!((answer.status, answer.error_code().as_str()), (409, "client_id_in_use"));
+    refused(&mesh.url(), Head::connect("alice"), (409, "client_id_in_use")).await;
     assert!(start.elapsed() < Duration::from_millis(2_500), "after {:?}", start.elapsed());
 
     let head = Head::connect("alice").offer("signaling.v1");
@@ -270,8 +269,7 @@ async fn client_is_refused_until_there_is_a_node() {
     let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
     mesh.kill("node-0").await.unwrap();
 
-    let answer = ask(&mesh.url(), Head::connect("alice")).await;
-    assert_eq!((answer.status, answer.error_code().as_str()), (503, "no_node"));
+    let answer = refused(&mesh.url(), Head::connect("alice"), (503, "no_node")).await;
     assert!(retry_after(&answer) >= 1);
 
     let head = Head::connect("alice").offer("signaling.v1");
@@ -290,7 +288,7 @@ async fn client_is_refused_until_there_is_a_node() {
 async fn stopping_balancer_refuses_new_clients() {
     let mesh = TestMesh::with_servers((3, 1), &[], &["--drain-ms=3000"]).await;
     let mut alice = mesh.peer("alice").await;
-    let refused = async {
+    let refusal = async {
         let refused = async || Some(ask(&mesh.url(), Head::connect("bob")).await).filter(|answer| answer.status == 503);
         let answer = until_some("a refusal", refused).await;
         assert_eq!(answer.error_code(), "draining");
@@ -298,7 +296,7 @@ async fn stopping_balancer_refuses_new_clients() {
         assert!(mesh.refused_connects("503").await >= 1.0);
         alice.until_sent_away(1001).await;
     };
-    let (drained, ()) = tokio::join!(mesh.drain("balancer-0"), refused);
+    let (drained, ()) = tokio::join!(mesh.drain("balancer-0"), refusal);
     drained.unwrap();
 }
 
@@ -315,8 +313,7 @@ async fn client_over_a_limit_is_refused_until_there_is_room() {
         let alice = mesh.peer("alice").await;
         let before = mesh.refused_connects(reason).await;
         for head in [Head::connect("late"), Head::connect("late").offer("signaling.v1")] {
-            let answer = ask(&mesh.url(), head).await;
-            assert_eq!((answer.status, answer.error_code().as_str()), (429, "too_many"));
+            let answer = refused(&mesh.url(), head, (429, "too_many")).await;
             assert!(retry_after(&answer) >= 1);
         }
         assert_eq!(mesh.refused_connects(reason).await, before + 2.0);

@@ -11,7 +11,8 @@ use signaling_integration_tests::mint::{now, unsigned};
 use signaling_integration_tests::raw_socket::{PING, TEXT};
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::{
-    Head, Peer, RawSocket, Signer, TestMesh, admin, ask, becomes, claims, claims_with, eventually, metric, until,
+    Head, Peer, RawSocket, Signer, TestMesh, admin, ask, becomes, claims, claims_with, eventually, metric, refused,
+    until,
 };
 
 /// Returns faults of a token with the token, and the status, code and counted reason of the answer.
@@ -92,16 +93,14 @@ async fn resume_token_needs_the_clients_own_token() {
         for way in
             [Head::connect(name).offer(&offer), Head::upgrade(&format!("/v1/connect?client_id={name}&resume={resume}"))]
         {
-            let answer = ask(url, way).await;
-            assert_eq!((answer.status, answer.error_code().as_str()), (401, "no_token"), "{answer:?}");
+            refused(url, way, (401, "no_token")).await;
         }
         let head = Head::connect(name).offer(&format!("signaling.v1, {offer}"));
         assert_eq!(RawSocket::open(url, &head).await.closed().await.0, 4401);
         assert_eq!(missing().await, before + 3.0);
 
         let head = Head::connect(name).with("Authorization", &bearer("alice")).offer(&offer);
-        let answer = ask(url, head).await;
-        assert_eq!((answer.status, answer.error_code().as_str()), (403, "forbidden"), "{answer:?}");
+        refused(url, head, (403, "forbidden")).await;
         // Her own id is admitted, to a session of her own.
         let head = Head::connect("alice").with("Authorization", &bearer("alice")).offer(&offer);
         let mut alice = RawSocket::open(url, &head).await;
@@ -233,8 +232,7 @@ async fn kicked_client_is_refused_with_its_older_token() {
 
         let resume = welcome["resume"].as_str().unwrap();
         for head in [head.clone(), head.offer(&format!("resume.{resume}"))] {
-            let answer = ask(url, head).await;
-            assert_eq!((answer.status, answer.error_code().as_str()), (401, "bad_token"), "{answer:?}");
+            refused(url, head, (401, "bad_token")).await;
         }
         assert_eq!(metric(internal, "signaling_auth_failures_total", "reason=\"kicked\"").await, 2.0);
         assert_eq!(metric(internal, "signaling_clients_kicked_total", "").await, 1.0);
