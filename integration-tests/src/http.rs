@@ -17,7 +17,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 pub struct Head {
     method: String,
     target: String,
-    version: String,
+    pub version: String,
     lines: Vec<(String, String)>,
 }
 
@@ -50,11 +50,6 @@ impl Head {
     /// Replaces the method.
     pub fn method(self, method: &str) -> Self {
         Self { method: method.into(), ..self }
-    }
-
-    /// Replaces the version, `HTTP/1.1`.
-    pub fn version(self, version: &str) -> Self {
-        Self { version: version.into(), ..self }
     }
 
     /// Adds a header line, also if the name is present.

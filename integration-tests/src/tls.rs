@@ -25,14 +25,9 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Creates a certificate that is valid for 2 days, as `NAME.pem` and `NAME.key`.
-    pub fn new(folder: &Path, name: &str) -> Self {
-        Self::lasting(folder, name, 2)
-    }
-
     /// Creates a certificate that expires after `days` days, as `NAME.pem` and `NAME.key`. Panics
     /// without an installed openssl.
-    pub fn lasting(folder: &Path, name: &str, days: u32) -> Self {
+    pub fn new(folder: &Path, name: &str, days: u32) -> Self {
         let (path, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
         let made = Command::new("openssl")
             .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
@@ -100,7 +95,7 @@ impl SecureMesh {
     /// balancer's.
     pub async fn start(nodes: u32, days: u32, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let certificate = Certificate::lasting(folder.path(), "first", days);
+        let certificate = Certificate::new(folder.path(), "first", days);
         let shown = certificate.flags();
         let flags: Vec<_> = shown.iter().map(String::as_str).chain(flags.iter().copied()).collect();
         let mesh = TestMesh::with_servers((nodes, 1), &[], &flags).await;

@@ -162,11 +162,8 @@ impl Mutant {
 
     /// Changes the settings of a node's rooms if the mutant breaks them.
     pub(crate) fn rooms(self, settings: &mut RoomSettings) {
-        settings.breaks = match self {
-            Self::OwnChanges => Some(RoomRule::OwnChanges),
-            _ => None,
-        };
         match self {
+            Self::OwnChanges => settings.breaks = Some(RoomRule::OwnChanges),
             Self::UnclaimedSeats => settings.rules.stale = NEVER,
             Self::GoneClients => settings.rules.remembered = Duration::ZERO,
             _ => {}
@@ -175,15 +172,10 @@ impl Mutant {
 
     /// Changes the settings of an edge if the mutant breaks them.
     pub(crate) fn edge(self, settings: &mut edge::Settings) {
+        settings.dedup.forgets_recent = matches!(self, Self::Deduplicator | Self::Eviction);
         match self {
-            Self::Deduplicator => {
-                (settings.dedup.bytes, settings.dedup.window) = (edge::SENDER_BYTES, 64);
-                settings.dedup.forgets_recent = true;
-            }
-            Self::Eviction => {
-                settings.dedup.bytes = 2 * edge::SENDER_BYTES;
-                settings.dedup.forgets_recent = true;
-            }
+            Self::Deduplicator => (settings.dedup.bytes, settings.dedup.window) = (edge::SENDER_BYTES, 64),
+            Self::Eviction => settings.dedup.bytes = 2 * edge::SENDER_BYTES,
             Self::RetransmitBuffer => {
                 settings.retransmit = edge::RetransmitLimits { frames: 10_000, bytes: 1 << 30, span: 10_000 }
             }

@@ -22,10 +22,7 @@ pub(crate) enum End {
 impl End {
     /// Returns the opposite end.
     pub(crate) fn other(self) -> Self {
-        match self {
-            Self::Edge => Self::Node,
-            Self::Node => Self::Edge,
-        }
+        if self == Self::Edge { Self::Node } else { Self::Edge }
     }
 }
 

@@ -23,12 +23,8 @@ pub(super) struct Devtools(Mutex<Link>);
 struct Link {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     last_id: u64,
-    complaints: Vec<Complaint>,
-}
-
-struct Complaint {
-    session: String,
-    text: String,
+    /// Errors on pages, each behind its session.
+    complaints: Vec<(String, String)>,
 }
 
 impl Devtools {
@@ -46,8 +42,8 @@ impl Devtools {
 
     /// Returns all errors so far on the page of a session.
     pub(super) async fn complaints(&self, session: &str) -> Vec<String> {
-        let link = self.0.lock().await;
-        link.complaints.iter().filter(|it| it.session == session).map(|it| it.text.clone()).collect()
+        let complaints = &self.0.lock().await.complaints;
+        complaints.iter().filter(|(of, _)| of == session).map(|(_, text)| text.clone()).collect()
     }
 }
 
@@ -106,8 +102,9 @@ impl Link {
     }
 }
 
-/// Returns the complaint in an event: an uncaught exception, a failed load, or a `console.error`.
-fn complaint(event: &Value) -> Option<Complaint> {
+/// Returns the session of an event and the error in it: an uncaught exception, a failed load, or a
+/// `console.error`.
+fn complaint(event: &Value) -> Option<(String, String)> {
     let params = &event["params"];
     let text = match event["method"].as_str()? {
         "Runtime.exceptionThrown" => {
@@ -120,5 +117,5 @@ fn complaint(event: &Value) -> Option<Complaint> {
         }
         _ => return None,
     };
-    Some(Complaint { session: event["sessionId"].as_str()?.to_owned(), text })
+    Some((event["sessionId"].as_str()?.to_owned(), text))
 }

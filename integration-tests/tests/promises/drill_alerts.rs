@@ -150,8 +150,7 @@ impl<'a> Operator<'a> {
     }
 
     fn internal(&self, id: &str) -> String {
-        let servers = servers(self.mesh, "");
-        servers.into_iter().find(|(server, _)| server == id).map(|(_, internal)| internal).unwrap()
+        self.mesh.state().servers().find(|server| server.id == id).unwrap().internal.clone()
     }
 
     fn pid(&self, node: &str) -> Option<u32> {
@@ -359,7 +358,7 @@ async fn servers_hang(operator: &Operator<'_>) {
 }
 
 async fn certificate_ends(tls_operator: &Operator<'_>, second: &SecureMesh) {
-    let new = Certificate::lasting(second.folder.path(), "second", 90);
+    let new = Certificate::new(second.folder.path(), "second", 90);
     let shown = |path: &std::path::Path| path.display().to_string();
     let files = [
         ("CERT", shown(&new.path)),

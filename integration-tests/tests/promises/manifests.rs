@@ -90,7 +90,7 @@ impl Mounted {
         write("signaling/hash-seed", "5eed".repeat(16).as_bytes());
         write("signaling/admin-token", b"an-admin-token-of-pods");
         write("tokens/keys", &Signer::eddsa().key_file);
-        let made = Certificate::new(dir.path(), "made");
+        let made = Certificate::new(dir.path(), "made", 2);
         let read = |path: &Path| fs::read(path).unwrap();
         write("tls/tls.crt", &read(&made.path));
         write("tls/tls.key", &read(&made.key));

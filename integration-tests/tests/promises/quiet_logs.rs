@@ -24,7 +24,7 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     };
     let admin = file("admin", ADMIN);
     let turn = file("turn", TURN);
-    let certificate = Certificate::new(files.path(), "node");
+    let certificate = Certificate::new(files.path(), "node", 2);
     let list = file("ice", r#"[{"urls":"turn:a.example","username":"u","credential":"a-listed-credential"}]"#);
     let mesh = TestMesh::with_options(|options| {
         options.hash_seed = Some(SEED);

@@ -50,7 +50,7 @@ fn bad_heads() -> Vec<Case> {
     vec![
         with_header(("allow", "GET, HEAD"), case("POST", &good().method("POST"), 405, "method_not_allowed")),
         with_header(websocket, case("HEAD", &good().method("HEAD").without("Upgrade"), 426, "")),
-        no_upgrade("HTTP/1.0", &good().version("HTTP/1.0"), websocket),
+        no_upgrade("HTTP/1.0", &Head { version: "HTTP/1.0".into(), ..good() }, websocket),
         no_upgrade("no Upgrade", &good().without("Upgrade"), websocket),
         no_upgrade("no version", &good().without("Sec-WebSocket-Version"), ("sec-websocket-version", "13")),
         bad("no Host", &good().without("Host")),

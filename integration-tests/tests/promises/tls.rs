@@ -40,7 +40,7 @@ async fn new_certificate_keeps_open_tls_connections() {
         exchange((&mut alice, &mut bob), &json!("x".repeat(bytes)), id).await;
     }
 
-    let second = Certificate::new(secure.folder.path(), "second");
+    let second = Certificate::new(secure.folder.path(), "second", 2);
     assert!(second.connect(&secure.mesh.url(), &[]).await.is_err(), "the server shows the first one");
     secure.certificate.overwrite_by(&second);
     let shown = async || second.connect(&secure.mesh.url(), &[]).await.is_ok();
@@ -76,7 +76,7 @@ async fn sdk_connects_over_tls_when_it_trusts_the_server() {
     assert_eq!(&*timeout(SDK_TIMEOUT, received).await.unwrap(), "bob");
     timeout(SDK_TIMEOUT, receipt).await.unwrap().unwrap();
 
-    let other = Certificate::new(secure.folder.path(), "other");
+    let other = Certificate::new(secure.folder.path(), "other", 2);
     let (_mallory, mut events) = signaling_client::Client::connect(options("mallory", &other));
     assert!(timeout(Duration::from_secs(2), events.connected()).await.is_err());
 }
@@ -150,7 +150,7 @@ async fn tls_handshake_fails_when_only_http_2_is_offered() {
 #[tokio::test]
 async fn node_with_a_certificate_serves_direct_clients_over_tls() {
     let folder = tempfile::tempdir().unwrap();
-    let certificate = Certificate::new(folder.path(), "nodes");
+    let certificate = Certificate::new(folder.path(), "nodes", 2);
     let mesh = TestMesh::with_options(|options| (options.nodes, options.node_args) = (2, certificate.flags())).await;
     let nodes = mesh.state().nodes;
     let (alice_id, bob_id) = (mesh.id_owned_by("node-0", "alice"), mesh.id_owned_by("node-1", "bob"));
