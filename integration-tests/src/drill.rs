@@ -23,12 +23,6 @@ const SECONDS: u64 = 8;
 /// Minimum part of the schedule that is sent. A fault needs messages under way, not an exact rate.
 const MIN_SENT: f64 = 0.9;
 
-/// A load, and the fault during it.
-pub struct Drill {
-    name: &'static str,
-    load: Load,
-}
-
 /// Result of a drill.
 #[must_use = "a drill proves something only by assertions on its outcome"]
 pub struct Outcome {
@@ -37,41 +31,34 @@ pub struct Outcome {
     pub figures: Figures,
 }
 
-impl Drill {
-    /// Creates a drill with the load of the environment. `name` is for messages.
-    pub fn new(name: &'static str) -> Self {
-        let drawn = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
-        let load = Load {
-            clients: setting("DRILL_CLIENTS", CLIENTS),
-            rate: setting("DRILL_RATE", RATE),
-            seconds: setting("DRILL_SECONDS", SECONDS),
-            seed: setting("DRILL_SEED", u64::from(drawn)),
-            reconnect: false,
-        };
-        Self { name, load }
+/// Puts the load of the environment on a mesh, calls `fault` at a drawn moment, and prints the
+/// moment and the figures. `name` is for messages. With `reconnect` clients come back when their
+/// balancer closes them, resume, and retransmit messages without an ack. Panics if the load cannot
+/// run.
+pub async fn drill(
+    name: &'static str,
+    reconnect: bool,
+    mesh: &mut TestMesh,
+    fault: impl AsyncFnOnce(&TestMesh),
+) -> Outcome {
+    let drawn = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
+    let load = Load {
+        clients: setting("DRILL_CLIENTS", CLIENTS),
+        rate: setting("DRILL_RATE", RATE),
+        seconds: setting("DRILL_SECONDS", SECONDS),
+        seed: setting("DRILL_SEED", u64::from(drawn)),
+        reconnect,
+    };
+    raise_open_files().unwrap();
+    println!("{name}: DRILL_SEED={}, fault at {:?}", load.seed, load.fault_at());
+    if std::env::var_os("DRILL_KEEP").is_some() {
+        mesh.dir.disable_cleanup(true);
+        println!("{name}: logs in {}", mesh.dir.path().join("logs").display());
     }
-
-    /// Has clients reconnect when their balancer closes them, resume, and retransmit messages
-    /// without an ack.
-    pub fn with_reconnecting_clients(mut self) -> Self {
-        self.load.reconnect = true;
-        self
-    }
-
-    /// Runs the load, calls `fault` at a drawn moment, and prints the moment and the figures.
-    /// Panics if the load cannot run.
-    pub async fn run(self, mesh: &mut TestMesh, fault: impl AsyncFnOnce(&TestMesh)) -> Outcome {
-        raise_open_files().unwrap();
-        println!("{}: DRILL_SEED={}, fault at {:?}", self.name, self.load.seed, self.load.fault_at());
-        if std::env::var_os("DRILL_KEEP").is_some() {
-            mesh.dir.disable_cleanup(true);
-            println!("{}: logs in {}", self.name, mesh.dir.path().join("logs").display());
-        }
-        let mesh = &*mesh;
-        let figures = under_load(mesh.dir.path(), &self.load, fault(mesh)).await.unwrap();
-        println!("{}: {figures:?}", self.name);
-        Outcome { name: self.name, figures }
-    }
+    let mesh = &*mesh;
+    let figures = under_load(mesh.dir.path(), &load, fault(mesh)).await.unwrap();
+    println!("{name}: {figures:?}");
+    Outcome { name, figures }
 }
 
 impl Outcome {

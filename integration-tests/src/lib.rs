@@ -39,7 +39,7 @@ pub use chromium::{Chromium, Page};
 pub use crowd::Crowd;
 pub use cut::Relay;
 pub use dialect_client::DialectClient;
-pub use drill::{Drill, setting};
+pub use drill::{drill, setting};
 pub use full_room::FullRoom;
 pub use http::{
     Answer, Head, admin, ask, ask_on, ask_to_the_end, connect, connect_from, ends, get, host, operator, refused,

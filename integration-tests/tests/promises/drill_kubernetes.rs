@@ -8,7 +8,7 @@ use serde_json::Value;
 use signaling_api_standin::Fault;
 use signaling_api_standin::asked::rights;
 use signaling_integration_tests::kubernetes::KubernetesMesh;
-use signaling_integration_tests::{Drill, get, metric, repository};
+use signaling_integration_tests::{drill, get, metric, repository};
 use tokio::time::sleep;
 
 /// Limit of all changes: less than the hold time for each.
@@ -24,8 +24,8 @@ const CRASH: Duration = Duration::from_secs(6);
 async fn scaling_by_kubernetes_loses_no_message() {
     let mut kubernetes = KubernetesMesh::with_options(|_| {}).await;
 
-    let outcome = Drill::new("EndpointSlices: scale 3 to 5 to 2, and a rolling restart")
-        .run(&mut kubernetes.mesh, async |mesh| {
+    let outcome =
+        drill("EndpointSlices: scale 3 to 5 to 2, and a rolling restart", false, &mut kubernetes.mesh, async |mesh| {
             for nodes in [5, 2] {
                 mesh.scale(nodes).await.unwrap();
                 mesh.until_views_agree().await;
@@ -55,8 +55,8 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
     .await;
     let api = Arc::clone(&kubernetes.api);
 
-    let outcome = Drill::new("a node killed and restarted while the API server is away")
-        .run(&mut kubernetes.mesh, async |mesh| {
+    let outcome =
+        drill("a node killed and restarted while the API server is away", false, &mut kubernetes.mesh, async |mesh| {
             let node = mesh.state().nodes.into_iter().find(|node| node.id == "node-1").unwrap();
             api.fails(Fault::Status(503));
             api.ends_watches();

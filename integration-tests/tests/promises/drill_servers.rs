@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use signaling_integration_tests::{Drill, Relay, TestMesh, metric};
+use signaling_integration_tests::{Relay, TestMesh, drill, metric};
 use tokio::time::sleep;
 
 const NODES: [&str; 3] = ["node-0", "node-1", "node-2"];
@@ -21,29 +21,27 @@ const ONE_RESTART: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn kill_of_each_node_in_turn_loses_no_message() {
-    let outcome = Drill::new("kill -9 each node in turn")
-        .run(&mut TestMesh::start().await, async |mesh| {
-            for node in NODES {
-                mesh.kill(node).await.unwrap();
-                mesh.restart(node).await.unwrap();
-                mesh.until_views_agree().await;
-                sleep(Duration::from_secs(1)).await;
-            }
-        })
-        .await;
+    let outcome = drill("kill -9 each node in turn", false, &mut TestMesh::start().await, async |mesh| {
+        for node in NODES {
+            mesh.kill(node).await.unwrap();
+            mesh.restart(node).await.unwrap();
+            mesh.until_views_agree().await;
+            sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_repeated();
 }
 
 #[tokio::test]
 async fn pause_of_a_node_for_five_seconds_loses_no_message() {
-    let outcome = Drill::new("SIGSTOP a node for 5 s")
-        .run(&mut TestMesh::start().await, async |mesh| {
-            mesh.pause("node-1").await.unwrap();
-            sleep(PAUSED).await;
-            mesh.resume("node-1").await.unwrap();
-        })
-        .await;
+    let outcome = drill("SIGSTOP a node for 5 s", false, &mut TestMesh::start().await, async |mesh| {
+        mesh.pause("node-1").await.unwrap();
+        sleep(PAUSED).await;
+        mesh.resume("node-1").await.unwrap();
+    })
+    .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_repeated().assert_no_message_waited(PAUSED);
 }
@@ -66,8 +64,8 @@ async fn node_stopped_for_a_short_time_suspects_no_server() {
 
 #[tokio::test]
 async fn cuts_of_lanes_lose_no_message_between_pause_and_kill() {
-    let outcome = Drill::new("lanes cut beside a paused and a killed node")
-        .run(&mut TestMesh::start().await, async |mesh| {
+    let outcome =
+        drill("lanes cut beside a paused and a killed node", false, &mut TestMesh::start().await, async |mesh| {
             let cuts = async |count| {
                 for _ in 0..count {
                     // The lanes of a node that has just come or gone may be absent.
@@ -98,15 +96,14 @@ async fn messages_of_partitioned_nodes_detour_by_a_third_node() {
     to_first.until_used(&mesh, "node-1", "node-0").await;
     to_second.until_used(&mesh, "node-0", "node-1").await;
 
-    let outcome = Drill::new("partition of two nodes")
-        .run(&mut mesh, async |_| {
-            to_first.hold_lanes_of(&["node-1"]);
-            to_second.hold_lanes_of(&["node-0"]);
-            sleep(PARTITION).await;
-            to_first.let_go();
-            to_second.let_go();
-        })
-        .await;
+    let outcome = drill("partition of two nodes", false, &mut mesh, async |_| {
+        to_first.hold_lanes_of(&["node-1"]);
+        to_second.hold_lanes_of(&["node-0"]);
+        sleep(PARTITION).await;
+        to_first.let_go();
+        to_second.let_go();
+    })
+    .await;
 
     outcome.assert_nothing_lost().assert_repeated().assert_no_message_waited(PARTITION);
     let relayed = metric(&mesh.node_internal(2), "signaling_relayed_envelopes_total", "").await;
@@ -121,8 +118,8 @@ async fn kill_of_a_node_without_discovery_loses_no_message() {
         TestMesh::with_options(|options| options.removal_delay = EMPTY + GONE - Duration::from_secs(2)).await;
     let file = mesh.dir.path().join("nodes.json");
 
-    let outcome = Drill::new("discovery empty and then gone for 10 s, a node killed meanwhile")
-        .run(&mut mesh, async |mesh| {
+    let outcome =
+        drill("discovery empty and then gone for 10 s, a node killed meanwhile", false, &mut mesh, async |mesh| {
             fs::write(&file, "").unwrap();
             sleep(Duration::from_secs(2)).await;
             let losing = async {
@@ -144,9 +141,11 @@ async fn kill_of_a_node_without_discovery_loses_no_message() {
 
 #[tokio::test]
 async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
-    let outcome = Drill::new("rolling restart of nodes and balancers")
-        .with_reconnecting_clients()
-        .run(&mut TestMesh::with_servers((3, 2), &[], &["--drain-ms=3000"]).await, async |mesh| {
+    let outcome = drill(
+        "rolling restart of nodes and balancers",
+        true,
+        &mut TestMesh::with_servers((3, 2), &[], &["--drain-ms=3000"]).await,
+        async |mesh| {
             for (node, balancer) in NODES.into_iter().zip([Some("balancer-0"), Some("balancer-1"), None]) {
                 let restart_balancer = async {
                     if let Some(balancer) = balancer {
@@ -157,20 +156,24 @@ async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
                 node_restarted.unwrap();
                 mesh.until_views_agree().await;
             }
-        })
-        .await;
+        },
+    )
+    .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_resumed().assert_done_within(3 * ONE_RESTART);
 }
 
 #[tokio::test]
 async fn drain_of_a_balancer_closes_all_its_clients_without_loss() {
-    let outcome = Drill::new("drain of a balancer")
-        .with_reconnecting_clients()
-        .run(&mut TestMesh::with_servers((3, 2), &[], &["--drain-ms=4000"]).await, async |mesh| {
+    let outcome = drill(
+        "drain of a balancer",
+        true,
+        &mut TestMesh::with_servers((3, 2), &[], &["--drain-ms=4000"]).await,
+        async |mesh| {
             mesh.drain("balancer-0").await.unwrap();
-        })
-        .await;
+        },
+    )
+    .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_resumed();
     assert_eq!(outcome.figures.record.returns.drained, u64::from(outcome.figures.load.clients) / 2);
