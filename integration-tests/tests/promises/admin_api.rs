@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
-use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::description::Description;
 use signaling_integration_tests::{
     Peer, RoomClient, TestMesh, admin, binaries, eventually, get, operator, until, until_some,
@@ -64,8 +63,7 @@ async fn lists_and_explanations_of_300_clients_are_true() {
 #[tokio::test]
 async fn answers_fit_the_openapi_document() {
     // A drained balancer closes no client during the test.
-    let slow_drain = |options: &mut MeshOptions| options.balancer_args = vec!["--drain-ms=3600000".to_owned()];
-    let mesh = TestMesh::with_options(slow_drain).await;
+    let mesh = TestMesh::with_servers((3, 1), &[], &["--drain-ms=3600000"]).await;
     let mut clients = Vec::new();
     for id in ["alice", "bob", "carol"] {
         clients.push(RoomClient::connect(&mesh.url(), id).await);

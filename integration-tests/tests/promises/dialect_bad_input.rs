@@ -14,14 +14,12 @@ const IGNORED: [&str; 7] = ["", "not json", "null", "5", "[]", "{}", r#"{"type":
 
 /// Opens a client and reads its greeting.
 async fn open(mesh: &TestMesh, target: &str) -> DialectClient {
-    let field = match target {
-        MATCHBOX => "IdAssigned",
-        GSTREAMER => "peerId",
-        _ => "type",
-    };
+    let address = mesh.address();
     match target {
-        Y_WEBRTC => DialectClient::open(&mesh.address(), target).await,
-        _ => DialectClient::with_id(&mesh.address(), target, field).await,
+        Y_WEBRTC => DialectClient::open(&address, target).await,
+        MATCHBOX => DialectClient::with_id(&address, target, "IdAssigned").await,
+        GSTREAMER => DialectClient::with_id(&address, target, "peerId").await,
+        _ => DialectClient::with_id(&address, target, "type").await,
     }
 }
 

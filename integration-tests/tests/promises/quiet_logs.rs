@@ -31,12 +31,8 @@ async fn trace_logs_hold_no_secret_and_no_message() {
         for flags in [&mut options.node_args, &mut options.balancer_args] {
             flags.extend(["--log=trace".to_owned(), format!("--admin-token-file={admin}")]);
         }
-        let ice = [
-            format!("--turn-secret-file={turn}"),
-            "--turn-urls=turn:b.example".into(),
-            format!("--ice-servers-file={list}"),
-        ];
-        options.node_args.extend(ice);
+        options.node_args.extend([format!("--turn-secret-file={turn}"), format!("--ice-servers-file={list}")]);
+        options.node_args.push("--turn-urls=turn:b.example".to_owned());
         options.node_args.extend(certificate.flags());
         ask_for_tokens(options, &signer);
     })
