@@ -13,8 +13,7 @@ use tempfile::TempDir;
 
 use self::devtools::Devtools;
 pub use self::page::Page;
-use crate::optional::program;
-use crate::until_some;
+use crate::{program, until_some};
 
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const END_TIMEOUT: Duration = Duration::from_secs(1);

@@ -13,16 +13,13 @@ pub mod drill;
 pub mod full_room;
 pub mod http;
 pub mod kubernetes;
-pub mod line_program;
-pub mod load;
 pub mod mesh;
-pub mod metrics;
 #[path = "../../crates/edge/tests/mint/mod.rs"]
 pub mod mint;
-pub mod optional;
 pub mod other_server;
 pub mod paced_senders;
 pub mod peer;
+pub mod programs;
 pub mod prometheus;
 pub mod raw_socket;
 pub mod rendered;
@@ -30,7 +27,6 @@ pub mod room_client;
 pub mod room_drill;
 pub mod room_times;
 pub mod tls;
-pub mod token_mesh;
 pub mod upstream;
 pub mod wait;
 
@@ -42,17 +38,15 @@ pub use dialect_client::DialectClient;
 pub use drill::{drill, setting};
 pub use full_room::FullRoom;
 pub use http::{
-    Answer, Head, admin, ask, ask_on, ask_to_the_end, connect, connect_from, ends, get, host, operator, refused,
+    Answer, Head, admin, ask, ask_on, ask_to_the_end, becomes, connect, connect_from, ends, get, host, metric,
+    operator, refused, until,
 };
-pub use line_program::LineProgram;
-pub use load::{mesh_load, mesh_load_alone};
 pub use mesh::{TestMesh, admin_token, binaries, with_buttons};
-pub use metrics::{becomes, metric, until};
 pub use mint::{Signer, claims, claims_with};
-pub use optional::{missing, program};
 pub use other_server::OtherServer;
 pub use paced_senders::PacedSenders;
 pub use peer::{Peer, exchange, talk};
+pub use programs::{LineProgram, mesh_load, mesh_load_alone, missing, program};
 pub use raw_socket::RawSocket;
 pub use rendered::{assert_document, repository};
 pub use room_client::{RoomClient, SeatStatus};

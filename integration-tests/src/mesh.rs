@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU64;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::http::host;
+use crate::mint::{AUDIENCE, ISSUER, Signer};
 use crate::{Peer, becomes, eventually, metric};
 
 /// Seed of the rendezvous hash of each mesh, so that an id has one owner in all runs of a test.
@@ -64,6 +65,15 @@ impl TestMesh {
     /// Starts a mesh with these numbers of nodes and balancers, each with the flags of its kind.
     pub async fn with_servers(servers: (u32, u32), node_flags: &[&str], balancer_flags: &[&str]) -> Self {
         Self::with_options(|options| set_servers(options, servers, node_flags, balancer_flags)).await
+    }
+
+    /// Starts a mesh as [`TestMesh::with_servers`] does, which requires tokens of this signer.
+    pub async fn with_tokens(signer: &Signer, servers: (u32, u32), node_flags: &[&str], flags: &[&str]) -> Self {
+        Self::with_options(|options| {
+            set_servers(options, servers, node_flags, flags);
+            ask_for_tokens(options, signer);
+        })
+        .await
     }
 
     /// Serves the control socket, as `mesh-dev up` does, until the returned set is dropped. Returns
@@ -230,10 +240,30 @@ impl TestMesh {
 }
 
 /// Sets the numbers of nodes and balancers, and adds the flags of each kind.
-pub(crate) fn set_servers(options: &mut MeshOptions, servers: (u32, u32), node_flags: &[&str], flags: &[&str]) {
+fn set_servers(options: &mut MeshOptions, servers: (u32, u32), node_flags: &[&str], flags: &[&str]) {
     (options.nodes, options.balancers) = servers;
     options.node_args.extend(node_flags.iter().map(ToString::to_string));
     options.balancer_args.extend(flags.iter().map(ToString::to_string));
+}
+
+/// Has all servers require tokens of this signer, without leeway for expired ones.
+pub fn ask_for_tokens(options: &mut MeshOptions, signer: &Signer) {
+    let path = key_file(&options.dir);
+    std::fs::write(&path, &signer.key_file).unwrap();
+    let flags = [
+        format!("--token-key-file={}", path.display()),
+        format!("--token-algorithm={}", signer.algorithm),
+        format!("--token-audience={AUDIENCE}"),
+        format!("--token-issuer={ISSUER}"),
+        "--token-leeway-s=0".to_owned(),
+    ];
+    options.node_args.extend(flags.clone());
+    options.balancer_args.extend(flags);
+}
+
+/// Returns the path of the key file of a mesh in the folder `dir` that requires tokens.
+pub fn key_file(dir: &Path) -> PathBuf {
+    dir.join("token.keys")
 }
 
 /// Has the balancers serve the demo page with buttons that start, drain and kill nodes. They work

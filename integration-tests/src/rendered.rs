@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::optional::missing;
+use crate::missing;
 
 /// The overlays, and one with all components.
 const MESHES: [&str; 4] = [

@@ -7,8 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::optional::program;
-use crate::{Chromium, Page, TestMesh, binaries};
+use crate::{Chromium, Page, TestMesh, binaries, program};
 
 /// `package.json` with fixed versions of the clients, of the packages in their bundle, and of the
 /// bundler.

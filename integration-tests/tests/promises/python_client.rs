@@ -5,8 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use signaling_devmesh::find_in_path;
-use signaling_integration_tests::optional::missing;
-use signaling_integration_tests::{LineProgram, TestMesh, repository};
+use signaling_integration_tests::{LineProgram, TestMesh, missing, repository};
 use tokio::process::Command;
 
 /// Debian's Python, for which Debian packages its modules.

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use serde_json::{Value, json};
-use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
+use signaling_integration_tests::mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::{
     Certificate, Head, Peer, RawSocket, Signer, TestMesh, ask, ask_on, claims, claims_with, connect, until_some,
 };

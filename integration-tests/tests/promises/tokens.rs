@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use signaling_client::{Client, Event, Options, State, Token};
 use signaling_devmesh::Server;
+use signaling_integration_tests::mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::mint::{now, unsigned};
 use signaling_integration_tests::raw_socket::{PING, TEXT};
-use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::{
     Head, Peer, RawSocket, Signer, TestMesh, admin, ask, becomes, claims, claims_with, eventually, metric, refused,
     until,
