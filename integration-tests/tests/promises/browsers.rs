@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::{Chromium, Page, TestMesh, stays, with_buttons};
 
 const ROOM: &str = "den";
@@ -13,7 +12,7 @@ const THEIR_TEXT: &str = "#log li[data-from=peer] .text";
 
 #[tokio::test]
 async fn browsers_at_different_nodes_talk_directly() {
-    let Some((browser, mesh)) = start(|_| {}).await else { return };
+    let Some((browser, mesh)) = start(&[]).await else { return };
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
     let ada_page = enter(&browser, &mesh, &ada).await;
     let bob_page = enter(&browser, &mesh, &bob).await;
@@ -44,7 +43,7 @@ async fn browsers_at_different_nodes_talk_directly() {
 
 #[tokio::test]
 async fn second_window_meets_the_first_within_2_s_of_a_click() {
-    let Some((browser, mesh)) = start(|_| {}).await else { return };
+    let Some((browser, mesh)) = start(&[]).await else { return };
     let first = browser.open("first", &format!("http://{}/", mesh.address())).await;
     first.becomes("/^#room=[a-z0-9]{6}$/.test(location.hash)").await;
     first.shows("#count", "You are alone here").await;
@@ -62,7 +61,7 @@ async fn second_window_meets_the_first_within_2_s_of_a_click() {
 
 #[tokio::test]
 async fn picture_stays_when_the_microphone_is_turned_on_later() {
-    let Some((browser, mesh)) = start(|_| {}).await else { return };
+    let Some((browser, mesh)) = start(&[]).await else { return };
     let ada = enter(&browser, &mesh, "ada").await;
     let bob = enter(&browser, &mesh, "bob").await;
     meets(&bob, "ada").await;
@@ -87,7 +86,7 @@ async fn picture_stays_when_the_microphone_is_turned_on_later() {
 
 #[tokio::test]
 async fn picture_of_a_closed_tab_is_grey() {
-    let Some((browser, mesh)) = start(|_| {}).await else { return };
+    let Some((browser, mesh)) = start(&[]).await else { return };
     let ada = enter(&browser, &mesh, "ada").await;
     let bob = enter(&browser, &mesh, "bob").await;
     meets(&ada, "bob").await;
@@ -98,7 +97,7 @@ async fn picture_of_a_closed_tab_is_grey() {
 
 #[tokio::test]
 async fn call_survives_kills_of_its_balancer_and_node() {
-    let Some((browser, mesh)) = start(|_| {}).await else { return };
+    let Some((browser, mesh)) = start(&[]).await else { return };
     let _control = mesh.serve_control().await;
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
     let ada_page = enter(&browser, &mesh, &ada).await;
@@ -141,10 +140,8 @@ async fn call_survives_kills_of_its_balancer_and_node() {
 
 #[tokio::test]
 async fn fourth_browser_waits_when_the_room_is_full() {
-    let options = |options: &mut MeshOptions| {
-        options.node_args.extend(["--room-capacity=3", "--resume-ms=1000"].map(str::to_owned));
-    };
-    let Some((browser, mesh)) = start(options).await else { return };
+    let flags = ["--room-capacity=3", "--resume-ms=1000"];
+    let Some((browser, mesh)) = start(&flags).await else { return };
     let mut pages = Vec::new();
     for id in ["one", "two", "three"] {
         pages.push((id, enter(&browser, &mesh, id).await));
@@ -172,8 +169,7 @@ async fn fourth_browser_waits_when_the_room_is_full() {
 
 #[tokio::test]
 async fn reloaded_page_resumes_unseen_by_a_full_room_and_its_queue() {
-    let options = |options: &mut MeshOptions| options.node_args.push("--room-capacity=2".to_owned());
-    let Some((browser, mesh)) = start(options).await else { return };
+    let Some((browser, mesh)) = start(&["--room-capacity=2"]).await else { return };
     let ada = enter(&browser, &mesh, "ada").await;
     let bob = enter(&browser, &mesh, "bob").await;
     meets(&ada, "bob").await;
@@ -252,14 +248,15 @@ async fn connected_page(browser: &Chromium) -> (TestMesh, Page<'_>) {
     (mesh, page)
 }
 
-/// Starts a browser, and a mesh with rooms and the page. `None` if no browser is installed.
-async fn start(change: impl FnOnce(&mut MeshOptions)) -> Option<(Chromium, TestMesh)> {
+/// Starts a browser, and a mesh with the page and these flags of nodes. `None` if no browser is
+/// installed.
+async fn start(node_flags: &[&str]) -> Option<(Chromium, TestMesh)> {
     let browser = Chromium::start().await?;
-    let with_page = |options: &mut MeshOptions| {
+    let mesh = TestMesh::with_options(|options| {
         with_buttons(options);
-        change(options);
-    };
-    Some((browser, TestMesh::with_options(with_page).await))
+        options.node_args.extend(node_flags.iter().map(ToString::to_string));
+    });
+    Some((browser, mesh.await))
 }
 
 /// Opens the page in the room, and waits until it is in.
