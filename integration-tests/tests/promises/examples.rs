@@ -66,11 +66,8 @@ async fn talk(browser: &Chromium, url: &str) {
     }
     let [first, second] = &pages;
     for (from, to, text) in [(first, second, "Hello."), (second, first, "ü😀")] {
-        let send = format!(
-            "document.querySelector('input').value = {}; document.querySelector('form').requestSubmit()",
-            json!(text)
-        );
-        from.evaluate(&send).await;
+        from.evaluate(&format!("document.querySelector('input').value = {}", json!(text))).await;
+        from.evaluate("document.querySelector('form').requestSubmit()").await;
         to.becomes(&format!("document.querySelector('ul').lastChild?.textContent.endsWith({})", json!(text))).await;
     }
     for page in pages {

@@ -190,12 +190,9 @@ fn configuration(name: &str, mesh: &TestMesh, listen: u16) -> String {
         text = text.replace(listening, &format!("{word} 127.0.0.1:{listen}{end}"));
     }
     for (n, balancer) in mesh.state().balancers.iter().enumerate() {
-        let internal = balancer.internal.rsplit(':').next().unwrap();
-        text = text.replace(
-            &format!("balancer-{n}:8080 check port 7900"),
-            &format!("balancer-{n}:8080 check port {internal}"),
-        );
-        text = text.replace(&format!("balancer-{n}:8080"), host(&balancer.url));
+        let (server, port) = (format!("balancer-{n}:8080"), balancer.internal.rsplit(':').next().unwrap());
+        text = text.replace(&format!("{server} check port 7900"), &format!("{server} check port {port}"));
+        text = text.replace(&server, host(&balancer.url));
     }
     assert!(!text.contains(":8080") && !text.contains("7900"), "{text}");
     text

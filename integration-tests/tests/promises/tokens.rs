@@ -49,17 +49,15 @@ async fn bad_token_is_refused_by_its_error_and_counted() {
             };
             let (by_reason, by_status) = counts().await;
             let head = Head::connect("alice");
-            let ways = match &token {
-                None => vec![head.clone()],
-                Some(token) => Head::with_token("alice", token).to_vec(),
-            };
+            let token = token.as_deref();
+            let ways = token.map_or(vec![head.clone()], |token| Head::with_token("alice", token).to_vec());
             for way in &ways {
                 let answer = ask(url, way).await;
                 assert_eq!((answer.status, answer.error_code().as_str()), (status, code), "{what}: {answer:?}");
-                assert!(token.as_ref().is_none_or(|token| !answer.body.contains(token.as_str())), "{what}: quoted");
+                assert!(token.is_none_or(|token| !answer.body.contains(token)), "{what}: quoted");
             }
             // Pages see no status, so a client with the subprotocol gets a close code.
-            let offers = token.as_ref().map_or("signaling.v1".into(), |token| format!("signaling.v1, bearer.{token}"));
+            let offers = token.map_or("signaling.v1".into(), |token| format!("signaling.v1, bearer.{token}"));
             let mut socket = RawSocket::open(url, &head.offer(&offers)).await;
             assert_eq!(socket.closed().await.0, 4_000 + status, "{what}");
             let asked = ways.len() as f64 + 1.0;

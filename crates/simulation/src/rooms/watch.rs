@@ -109,11 +109,8 @@ impl Watch {
                 SeatStatus::Waiting { place, .. } => Some(place),
                 _ => None,
             };
-            let (requester, node) = (&seat.requester, seat.requester.node.clone());
-            (
-                requester.client.clone(),
-                Seat { session: (requester.accepted_at_us, requester.session), node, waits, until },
-            )
+            let Requester { client, node, accepted_at_us, session, .. } = seat.requester.clone();
+            (client, Seat { session: (accepted_at_us, session), node, waits, until })
         };
         let former = std::mem::replace(&mut room.seats, state.seats(&self.rules).map(seat).collect());
         let has_moved = |(client, seat): &(&ClientId, &Seat)| {

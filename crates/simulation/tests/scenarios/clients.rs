@@ -55,15 +55,13 @@ impl Mesh {
 
     fn opens(&mut self, id: &str, edge: &str, node: &str, resume: Option<String>) -> Who {
         let number = self.clients.len() as u64 + 1;
+        let resume = resume.map(|token| PresentedToken(token.into()));
         let newcomer = Newcomer {
             client_id: ClientId::new(id).unwrap(),
             session: SessionId::new((u128::from(number) << 64).to_be_bytes(), false),
             accepted_at_us: number * 1_000,
             reliable: false,
-            request: ConnectRequest {
-                resume: resume.map(|token| PresentedToken(token.into())),
-                ..ConnectRequest::default()
-            },
+            request: ConnectRequest { resume, ..ConnectRequest::default() },
         };
         let key = self.edges.get_mut(edge).unwrap().connect(self.now, newcomer, None);
         self.clients.push(Client {

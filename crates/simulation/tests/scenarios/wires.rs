@@ -58,8 +58,7 @@ impl Mesh {
 
     /// Drops the bytes in flight to an edge, which was paused.
     pub(crate) fn trunks_stay_unread(&mut self, edge: &str) {
-        let trunks = self.trunks.iter_mut().filter(|((at, _), _)| at == edge);
-        trunks.for_each(|(_, trunk)| trunk.down.clear());
+        self.trunks.iter_mut().filter(|((at, _), _)| at == edge).for_each(|(_, trunk)| trunk.down.clear());
     }
 
     /// Holds back messages from `from` to `to`.
