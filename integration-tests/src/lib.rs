@@ -54,4 +54,4 @@ pub use room_drill::RoomDrill;
 pub use room_times::RoomTimes;
 pub use tls::{Certificate, SecureMesh};
 pub use upstream::UpstreamMesh;
-pub use wait::{eventually, stays, until_some, within};
+pub use wait::{during, eventually, stays, until_some, within};

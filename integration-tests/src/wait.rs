@@ -1,5 +1,7 @@
-//! Waits for conditions, polled every 20 ms. The tests and all other modules use it.
+//! Waits for conditions, polled every 20 ms, and during changes of a mesh. The tests and all other
+//! modules use it.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -34,6 +36,14 @@ pub async fn try_within<T>(limit: Duration, mut check: impl AsyncFnMut() -> Opti
         }
         sleep(CHECK_INTERVAL).await;
     }
+}
+
+/// Awaits a change of a mesh and `other` at the same time, and returns the value of `other`. Panics
+/// if the change fails.
+pub async fn during<T, E: Debug>(change: impl Future<Output = Result<(), E>>, other: impl Future<Output = T>) -> T {
+    let (changed, value) = tokio::join!(change, other);
+    changed.unwrap();
+    value
 }
 
 /// Asserts that a condition holds at each check, every 20 ms, for all of `time`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use signaling_integration_tests::{
-    Chromium, Page, Peer, TestMesh, admin, admin_token, eventually, exchange, until_some,
+    Chromium, Page, Peer, TestMesh, admin, admin_token, during, eventually, exchange, until_some,
 };
 use tokio::time::Instant;
 
@@ -28,32 +28,32 @@ async fn page_shows_kill_join_and_drain_within_two_seconds() {
     at_balancer.close().await;
 
     let begin = Instant::now();
-    let (killed, (silent, moved)) = tokio::join!(mesh.kill("node-1"), async {
+    let (silent, moved) = during(mesh.kill("node-1"), async {
         badge_shows(&page, "node-1", "✕ no answer").await;
         let silent = begin.elapsed();
         includes(&page, "#log", "moved from node-1 to").await;
         (silent, begin.elapsed())
-    });
-    killed.unwrap();
+    })
+    .await;
     badge_shows(&page, "node-1", "– gone").await;
     page.shows("#clients", &CLIENTS.to_string()).await;
     // A server that misses the loss suspects the namesake for a while, and the page shows it.
     eventually("all views to be without it", async || is_forgotten(&mesh, "node-1").await).await;
 
-    let (scaled, joined) = tokio::join!(mesh.scale(3), async {
+    let joined = during(mesh.scale(3), async {
         let is_announced = async || mesh.state().nodes.iter().any(|node| node.id == "node-1").then(Instant::now);
         let announced = until_some("the new node to be announced", is_announced).await;
         badge_shows(&page, "node-1", "● serving").await;
         announced.elapsed()
-    });
-    scaled.unwrap();
+    })
+    .await;
 
     let begin = Instant::now();
-    let (drained, draining) = tokio::join!(mesh.drain("node-2"), async {
+    let draining = during(mesh.drain("node-2"), async {
         badge_shows(&page, "node-2", "◐ draining").await;
         begin.elapsed()
-    });
-    drained.unwrap();
+    })
+    .await;
     badge_shows(&page, "node-2", "– gone").await;
     includes(&page, "#log", "node-2 has drained and stopped").await;
     page.shows("#clients", &CLIENTS.to_string()).await;

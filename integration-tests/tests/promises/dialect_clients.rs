@@ -1,7 +1,7 @@
 //! Clients of PeerJS, y-webrtc and rxdb connect peers, at different balancers and during faults.
 
 use serde_json::json;
-use signaling_integration_tests::{Page, Relay, UpstreamMesh, becomes, eventually};
+use signaling_integration_tests::{Page, Relay, UpstreamMesh, becomes, during, eventually};
 
 /// Internal name of PeerJS ids, before the id.
 const PEERJS: &str = "~pj:peerjs:";
@@ -160,8 +160,7 @@ async fn peerjs_call_connects_when_a_node_is_killed() {
     call(&alice, &bob_id).await;
     bob.becomes("window.isCalled").await;
 
-    let (killed, _) = tokio::join!(setup.mesh.kill("node-0"), bob.evaluate("answer()"));
-    killed.unwrap();
+    during(setup.mesh.kill("node-0"), bob.evaluate("answer()")).await;
     has(&alice, &[&alice_id, &format!("hello {bob_id}")]).await;
 }
 
@@ -196,8 +195,7 @@ async fn agree_when_a_node_is_killed(client: &Shared, check: impl AsyncFn(&Page<
     let room = owned_by_first_node(&setup, client.prefix, "room");
     let ada = open(&setup, client, "ada", 0, &room).await;
     becomes(&setup.mesh.node_internal(0), "signaling_rooms_owned", 1).await;
-    let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), open(&setup, client, "bob", 1, &room));
-    killed.unwrap();
+    let bob = during(setup.mesh.kill("node-0"), open(&setup, client, "bob", 1, &room)).await;
     agree([&ada, &bob], "ada,bob").await;
     check(&ada).await;
     check(&bob).await;

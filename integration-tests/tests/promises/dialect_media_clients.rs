@@ -2,7 +2,7 @@
 //! streamers return.
 
 use serde_json::json;
-use signaling_integration_tests::{Page, UpstreamMesh};
+use signaling_integration_tests::{Page, UpstreamMesh, during};
 
 /// Opens a streamer with upstream's wire protocol. Each player gets a text over its data channel.
 const STREAMER: &str = include_str!("dialect_media_clients/streamer.js");
@@ -96,7 +96,6 @@ async fn gstreamer_call_connects_when_a_node_is_killed() {
     let consumer = peer(&setup, 1, "consumer").await;
     consumer.becomes("producers() === 'cam'").await;
     let owner = setup.mesh.owner("~gs:cams");
-    let (killed, _) = tokio::join!(setup.mesh.kill(&owner), consumer.evaluate(CONSUME));
-    killed.unwrap();
+    during(setup.mesh.kill(&owner), consumer.evaluate(CONSUME)).await;
     consumer.becomes("isStreaming()").await;
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_integration_tests::raw_socket::{BINARY, CLOSE, PING, PONG, frame};
-use signaling_integration_tests::{DialectClient, Head, TestMesh, ask, eventually, refused, until_some};
+use signaling_integration_tests::{DialectClient, Head, TestMesh, ask, during, eventually, refused, until_some};
 
 /// Opens a PeerJS client and waits for `OPEN`.
 async fn open_peerjs(address: &str, id: &str, token: &str) -> DialectClient {
@@ -213,8 +213,7 @@ async fn dialect_socket_outlasts_native_ones_in_a_drain() {
         assert_eq!(player.socket.closed().await.0, 1001);
         (first, begin.elapsed())
     };
-    let (drained, (first, last)) = tokio::join!(mesh.drain("balancer-0"), closed);
-    drained.unwrap();
+    let (first, last) = during(mesh.drain("balancer-0"), closed).await;
     assert!(first < Duration::from_secs(3) && last > Duration::from_secs(4), "{first:?}, {last:?}");
 }
 

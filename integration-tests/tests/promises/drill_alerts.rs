@@ -34,7 +34,15 @@ const STAND_IN: &str = include_str!("../../src/stand_in_kubectl");
 async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
     let Some(program) = program(&["prometheus"], "prometheus") else { return };
     assert!(find_in_path("curl").is_some(), "the runbook's commands need curl");
-    let main = with_little_room().await;
+    // It is soon full.
+    let main = TestMesh::with_options(|options| {
+        options.balancers = 2;
+        options.removal_delay = Duration::from_millis(200);
+        options.node_args.extend(["--hold-ms=3000", "--hold-bytes=262144", "--resume-ms=2000"].map(str::to_owned));
+        let flags = ["--max-sockets=40", "--max-client-buffer-bytes=1048576", "--drain-ms=1500"];
+        options.balancer_args.extend(flags.map(str::to_owned));
+    })
+    .await;
     let second = SecureMesh::start(1, 1, &[]).await;
     let third = TestMesh::with_servers((3, 1), &[&format!("--room-bytes={ROOM_BYTES}")], &[]).await;
     let servers = [servers(&main, ""), servers(&second.mesh, "second-"), servers(&third, "third-")].concat();
@@ -73,18 +81,6 @@ fn command_of(alert: &str) -> String {
     let text = text.split("\n## ").next().unwrap().trim_end();
     let command = text.strip_suffix("```").and_then(|text| text.rsplit_once("```sh\n"));
     command.unwrap_or_else(|| panic!("{alert} does not end with a command")).1.trim_end().to_owned()
-}
-
-/// Starts a mesh with two balancers that is soon full.
-async fn with_little_room() -> TestMesh {
-    TestMesh::with_options(|options| {
-        options.balancers = 2;
-        options.removal_delay = Duration::from_millis(200);
-        options.node_args.extend(["--hold-ms=3000", "--hold-bytes=262144", "--resume-ms=2000"].map(str::to_owned));
-        let flags = ["--max-sockets=40", "--max-client-buffer-bytes=1048576", "--drain-ms=1500"];
-        options.balancer_args.extend(flags.map(str::to_owned));
-    })
-    .await
 }
 
 fn servers(mesh: &TestMesh, prefix: &str) -> Vec<(String, String)> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use signaling_api_standin::Fault;
 use signaling_api_standin::asked::rights;
 use signaling_integration_tests::kubernetes::KubernetesMesh;
-use signaling_integration_tests::{drill, get, metric, repository};
+use signaling_integration_tests::{drill, during, get, metric, repository};
 use tokio::time::sleep;
 
 /// Limit of all changes: less than the hold time for each.
@@ -69,8 +69,7 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
                 assert_eq!(metric(balancer, "signaling_suspect_nodes", "").await, 1.0, "no client goes there");
                 api.recovers();
             };
-            let (restarted, ()) = tokio::join!(mesh.restart("node-1"), silence);
-            restarted.unwrap();
+            during(mesh.restart("node-1"), silence).await;
             mesh.until_views_agree().await;
         })
         .await;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use signaling_integration_tests::{Relay, TestMesh, drill, metric};
+use signaling_integration_tests::{Relay, TestMesh, drill, during, metric};
 use tokio::time::sleep;
 
 const NODES: [&str; 3] = ["node-0", "node-1", "node-2"];
@@ -79,8 +79,7 @@ async fn cuts_of_lanes_lose_no_message_between_pause_and_kill() {
             cuts(60).await;
             mesh.resume("node-1").await.unwrap();
             cuts(60).await;
-            let (killed, ()) = tokio::join!(mesh.kill("node-2"), cuts(60));
-            killed.unwrap();
+            during(mesh.kill("node-2"), cuts(60)).await;
             mesh.restart("node-2").await.unwrap();
             cuts(20).await;
         })
@@ -130,8 +129,7 @@ async fn kill_of_a_node_without_discovery_loses_no_message() {
                 assert_eq!(mesh.balancer_metric("signaling_view_nodes", "").await, 3.0, "the last view is kept");
                 assert!(mesh.balancer_metric("signaling_discovery_failures_total", "").await > 0.0);
             };
-            let (killed, ()) = tokio::join!(mesh.kill("node-1"), losing);
-            killed.unwrap();
+            during(mesh.kill("node-1"), losing).await;
             mesh.until_views_agree().await;
         })
         .await;
@@ -152,8 +150,7 @@ async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
                         mesh.restart(balancer).await.unwrap();
                     }
                 };
-                let (node_restarted, ()) = tokio::join!(mesh.restart(node), restart_balancer);
-                node_restarted.unwrap();
+                during(mesh.restart(node), restart_balancer).await;
                 mesh.until_views_agree().await;
             }
         },

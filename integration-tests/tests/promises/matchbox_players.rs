@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use signaling_integration_tests::{LineProgram, TestMesh, binaries};
+use signaling_integration_tests::{LineProgram, TestMesh, binaries, during};
 use tokio::process::Command;
 
 /// A `clients/matchbox` player. It ends when dropped.
@@ -64,8 +64,7 @@ async fn matchbox_players_meet_once_when_a_node_is_killed() {
     bob.prints(met(&[&ada.id])).await;
 
     let owner = mesh.owner("~mb:room");
-    let (killed, mut cid) = tokio::join!(mesh.kill(&owner), Player::start(&one, target));
-    killed.unwrap();
+    let mut cid = during(mesh.kill(&owner), Player::start(&one, target)).await;
     cid.prints(met(&[&ada.id, &bob.id])).await;
     ada.prints(met(&[&cid.id])).await;
     bob.prints(met(&[&cid.id])).await;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use signaling_integration_tests::raw_socket::PING;
 use signaling_integration_tests::{
-    Answer, Head, Peer, RawSocket, Signer, TestMesh, ask, ask_on, becomes, claims, connect, connect_from, eventually,
-    metric, refused, until, until_some, within,
+    Answer, Head, Peer, RawSocket, Signer, TestMesh, ask, ask_on, becomes, claims, connect, connect_from, during,
+    eventually, metric, refused, until, until_some, within,
 };
 
 struct Case {
@@ -296,8 +296,7 @@ async fn stopping_balancer_refuses_new_clients() {
         assert!(mesh.refused_connects("503").await >= 1.0);
         alice.until_sent_away(1001).await;
     };
-    let (drained, ()) = tokio::join!(mesh.drain("balancer-0"), refusal);
-    drained.unwrap();
+    during(mesh.drain("balancer-0"), refusal).await;
 }
 
 #[tokio::test]
