@@ -29,37 +29,34 @@ enum Shows {
     Less(&'static str, u64),
 }
 
+use FaultKind::{
+    Crash, CutLane, CutNodes, CutOneWay, CutTrunk, Drain, Flap, Join, PauseEdge, PauseNode, ShortPause, Silence,
+};
 use Shows::{Less, More, Promise};
 
 /// Returns the world that tests a rule, and the evidence that it is broken.
 fn trial(mutant: Mutant) -> (Size, Shows) {
     let all = || Size { rooms_percent: 0, ..Size::default() };
-    let cuts = || Size { faults: 2, kinds: vec![FaultKind::CutNodes, FaultKind::CutOneWay], ..all() };
-    let moves = || Size { faults: 3, kinds: vec![FaultKind::Join, FaultKind::Drain, FaultKind::Flap], ..all() };
+    let cuts = || Size { faults: 2, kinds: vec![CutNodes, CutOneWay], ..all() };
+    let moves = || Size { faults: 3, kinds: vec![Join, Drain, Flap], ..all() };
     let calm = || Size { faults: 0, ..all() };
     let crowd = || Size { clients: 6, messages: 1_500, ..calm() };
     // Outcomes come late, since no confirms arrive.
-    let hurried =
-        || Size { faults: 8, hasty_percent: 100, messages: 1_000, kinds: vec![FaultKind::PauseEdge], ..crowd() };
-    let one_way = || Size { nodes: 2, faults: 4, kinds: vec![FaultKind::CutOneWay], ..all() };
+    let hurried = || Size { faults: 8, hasty_percent: 100, messages: 1_000, kinds: vec![PauseEdge], ..crowd() };
     // Only outcomes are lost, and nothing else causes retransmissions.
-    let answers_lost = || Size { faults: 6, steady_clients: true, ..one_way() };
-    let flaps = || Size { faults: 4, kinds: vec![FaultKind::Flap], ..all() };
+    let answers_lost = || Size { nodes: 2, faults: 6, steady_clients: true, kinds: vec![CutOneWay], ..all() };
     // Some batches arrive late, and nothing else causes retransmissions.
-    let slow_lanes = || Size { faults: 2, messages: 1_500, kinds: vec![FaultKind::CutLane], ..answers_lost() };
-    let late_lanes = || Size { faults: 6, hasty_percent: 60, kinds: vec![FaultKind::CutLane], ..all() };
-    let late_kinds = vec![FaultKind::ShortPause, FaultKind::CutTrunk];
-    let late_trunks = || Size { faults: 8, hasty_percent: 60, kinds: late_kinds, ..all() };
+    let slow_lanes = || Size { faults: 2, messages: 1_500, kinds: vec![CutLane], ..answers_lost() };
+    let late_trunks = || Size { faults: 8, hasty_percent: 60, kinds: vec![ShortPause, CutTrunk], ..all() };
+    let many_flaps = || Size { faults: 12, clients: 30, kinds: vec![Flap], ..all() };
     let rooms = || Size { rooms_percent: 100, messages: 100, ..all() };
-    let lost_rooms = || Size { faults: 10, kinds: vec![FaultKind::Crash, FaultKind::Flap], ..rooms() };
-    let one_crash = || Size { faults: 1, messages: 0, kinds: vec![FaultKind::Crash], ..rooms() };
-    let parted_rooms = || Size { faults: 6, kinds: vec![FaultKind::Flap, FaultKind::CutOneWay], ..rooms() };
-    let pauses = vec![FaultKind::Crash, FaultKind::PauseNode];
-    let paused_pair = || Size { nodes: 2, faults: 14, clients: 40, messages: 0, kinds: pauses, ..rooms() };
-    let long_pauses = vec![FaultKind::PauseEdge, FaultKind::PauseNode];
-    let pauses_of_both = || Size { nodes: 2, faults: 20, clients: 40, messages: 1_000, kinds: long_pauses, ..all() };
-    let short_pauses = || Size { faults: 4, kinds: vec![FaultKind::ShortPause], ..rooms() };
-    let paused_flaps = || Size { faults: 12, kinds: vec![FaultKind::PauseNode, FaultKind::Flap], ..all() };
+    let short_pauses = || Size { faults: 4, kinds: vec![ShortPause], ..rooms() };
+    let lost_rooms = || Size { faults: 10, kinds: vec![Crash, Flap], ..rooms() };
+    let one_crash = || Size { faults: 1, messages: 0, kinds: vec![Crash], ..rooms() };
+    let parted_rooms = || Size { faults: 6, kinds: vec![Flap, CutOneWay], ..rooms() };
+    let pair = || Size { nodes: 2, clients: 40, ..all() };
+    let paused_pair = || Size { faults: 14, messages: 0, rooms_percent: 100, kinds: vec![Crash, PauseNode], ..pair() };
+    let pauses_of_both = || Size { faults: 20, messages: 1_000, kinds: vec![PauseEdge, PauseNode], ..pair() };
     match mutant {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats | Mutant::RepeatedQueries => (rooms(), Promise(4)),
@@ -77,7 +74,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::RefusedLogs => (lost_rooms(), Promise(763)),
         Mutant::RoomReports => (Size { nodes: 2, faults: 14, ..lost_rooms() }, Promise(609)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 300)),
-        Mutant::LateBatches => (late_lanes(), Promise(13)),
+        Mutant::LateBatches => (Size { faults: 6, hasty_percent: 60, kinds: vec![CutLane], ..all() }, Promise(13)),
         Mutant::LateFrames => (late_trunks(), Promise(60)),
         Mutant::RemainingTtl => (all(), Promise(10)),
         Mutant::OneByOne | Mutant::PrevPending | Mutant::SkippedReports => (all(), Promise(2)),
@@ -86,7 +83,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::ReceivedTracker => (all(), Promise(11)),
         Mutant::LaneWindow | Mutant::KeptOutcomes => (answers_lost(), More("edges: duplicates dropped", 300)),
         Mutant::EarlyAcknowledgement => (slow_lanes(), More("edges: duplicates dropped", 300)),
-        Mutant::Located => (Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() }, Promise(7)),
+        Mutant::Located => (Size { faults: 4, kinds: vec![CutTrunk], ..all() }, Promise(7)),
         Mutant::ReturnPath => (all(), Promise(42)),
         Mutant::Eviction => (all(), Promise(7)),
         Mutant::Relays => (all(), Promise(41)),
@@ -98,7 +95,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::ProcessPause => (pauses_of_both(), Promise(11)),
         // The paused node suspects its backups, and others get copies of its rooms.
         Mutant::ShortPauses => (short_pauses(), More("rooms: copies sent", 150)),
-        Mutant::LaneMemory => (paused_flaps(), Promise(0)),
+        Mutant::LaneMemory => (Size { faults: 12, kinds: vec![PauseNode, Flap], ..all() }, Promise(0)),
         Mutant::Detour => (cuts(), Promise(0)),
         Mutant::Suspects => (cuts(), Promise(32)),
         Mutant::BatchNumbers | Mutant::EdgeRetransmissions => (all(), Promise(0)),
@@ -112,8 +109,8 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::HoldLimit => (calm(), Less("messages given up early", 33)),
         Mutant::OutcomeRequests => (hurried(), More("unavailable though written", 200)),
         // Copies at former destinations expire there.
-        Mutant::Forget => (Size { faults: 12, clients: 30, ..flaps() }, More("nodes: holds expired", 110)),
-        Mutant::MissingView => (Size { faults: 1, kinds: vec![FaultKind::Silence], ..all() }, Promise(1)),
+        Mutant::Forget => (many_flaps(), More("nodes: holds expired", 110)),
+        Mutant::MissingView => (Size { faults: 1, kinds: vec![Silence], ..all() }, Promise(1)),
     }
 }
 
