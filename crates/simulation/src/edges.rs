@@ -6,7 +6,7 @@ use std::time::Duration;
 use signaling_core::balancer::handoff_scheduler::HandoffScheduler;
 use signaling_core::balancer::placement::Placement;
 use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, NodeReport, Refusal, SWEEP_INTERVAL, Settings};
-use signaling_protocol::{CloseCode, NodeId};
+use signaling_protocol::NodeId;
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::counters::Counters;
@@ -52,8 +52,6 @@ const HANDOFF_TICK: Micros = 5 * MS;
 const REFUSED_COMES_AGAIN: Micros = 6 * SECOND;
 const FIRST_BACKOFF: Micros = 100 * MS;
 const MAX_BACKOFF: Micros = 5 * SECOND;
-/// Maximum reconnect delay of a drained client.
-const MAX_RETRY_AFTER: Micros = SECOND;
 /// Maximum time to the admission decision for a new client.
 const DECISION_TIMEOUT: Micros = 8 * SECOND;
 
@@ -310,14 +308,6 @@ impl World {
         edge.socket_by_client.insert(key, socket);
         self.sockets[socket].key = Some(key);
         self.later(Host::Edge(index), DECISION_TIMEOUT, move |world| world.give_up_waiting(socket));
-    }
-
-    /// Disconnects a client of a draining edge, with a reconnect delay of at most 1 s.
-    pub(crate) fn drain_client(&mut self, index: usize, client: ClientKey) {
-        let retry_after_ms = self.rng.within(0, MAX_RETRY_AFTER / MS + 1);
-        let core = &mut self.edges[index].core;
-        core.send_away(client, CloseCode::GOING_AWAY, "this edge is going away", retry_after_ms);
-        self.counters.add("clients: drained", 1);
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use signaling_membership::{NodeEntry, View};
+use signaling_protocol::CloseCode;
 
 use crate::agenda::{MS, Micros, SECOND, micros};
 use crate::edges::node_id;
@@ -36,6 +37,8 @@ pub(crate) enum Undo {
 }
 
 const DRAIN_DEADLINE: Micros = 30 * SECOND;
+/// Maximum reconnect delay of a client of a drained edge.
+const MAX_RETRY_AFTER: Micros = SECOND;
 /// Maximum time until a view reaches a server.
 const MAX_VIEW_DELAY: Micros = 6 * SECOND;
 /// Maximum time in which a lane keeps its bytes: longer than any message is held.
@@ -51,7 +54,13 @@ impl World {
         let now = self.agenda.now();
         let undo = match fault.kind {
             FaultKind::Crash => self.crash(),
-            FaultKind::CrashEdge => self.crash_edge(),
+            FaultKind::CrashEdge => {
+                let edge = self.rng.index(self.edges.len());
+                self.edge_serves(edge).then(|| {
+                    self.kill_edge(edge);
+                    Undo::RestartEdge(edge)
+                })
+            }
             FaultKind::PauseNode => self.candidate().and_then(|node| self.pause(Host::Node(node))),
             FaultKind::PauseEdge => {
                 let edge = self.rng.index(self.edges.len());
@@ -91,7 +100,6 @@ impl World {
         let Some(undo) = self.undo.remove(&index) else { return };
         self.trace.line(|| format!("FAULT ends: {undo:?}"));
         match undo {
-            Undo::Nothing => {}
             Undo::Restart(node) => {
                 self.restart_node(node);
                 if self.truth.insert(node, false) != Some(false) {
@@ -99,7 +107,12 @@ impl World {
                 }
             }
             Undo::RestartEdge(edge) => self.restart_edge(edge),
-            Undo::ReplaceEdge(edge) => self.replace_edge(edge),
+            Undo::ReplaceEdge(edge) if self.edges[edge].draining => {
+                self.close_conns_of(Host::Edge(edge));
+                self.kill_edge(edge);
+                self.restart_edge(edge);
+            }
+            Undo::Nothing | Undo::ReplaceEdge(_) => {}
             Undo::Resume(host) => self.resume(host, true),
             Undo::ResumeUnaware(host) => self.resume(host, false),
             Undo::Mend(cuts) => self.cut.retain(|cut| !cuts.contains(cut)),
@@ -181,15 +194,6 @@ impl World {
         self.edges[edge].server.alive && !self.edges[edge].draining
     }
 
-    fn crash_edge(&mut self) -> Option<Undo> {
-        let edge = self.rng.index(self.edges.len());
-        if !self.edge_serves(edge) {
-            return None;
-        }
-        self.kill_edge(edge);
-        Some(Undo::RestartEdge(edge))
-    }
-
     /// Drains an edge's clients at random times. They connect to other edges.
     fn drain_edge(&mut self, lasts: Micros) -> Option<Undo> {
         let serving: Vec<_> = (0..self.edges.len()).filter(|edge| self.edge_serves(*edge)).collect();
@@ -198,19 +202,14 @@ impl World {
         edge.draining = true;
         for client in edge.core.clients() {
             let at = self.rng.within(0, lasts);
-            self.later_as(Kind::Timer, Host::Edge(index), at, move |world| world.drain_client(index, client));
+            self.later_as(Kind::Timer, Host::Edge(index), at, move |world| {
+                let retry_after_ms = world.rng.within(0, MAX_RETRY_AFTER / MS + 1);
+                let core = &mut world.edges[index].core;
+                core.send_away(client, CloseCode::GOING_AWAY, "this edge is going away", retry_after_ms);
+                world.counters.add("clients: drained", 1);
+            });
         }
         Some(Undo::ReplaceEdge(index))
-    }
-
-    /// Stops a drained edge and starts another process in its place.
-    fn replace_edge(&mut self, index: usize) {
-        if !self.edges[index].draining {
-            return;
-        }
-        self.close_conns_of(Host::Edge(index));
-        self.kill_edge(index);
-        self.restart_edge(index);
     }
 
     /// Returns `true` if all pairs of nodes, and all edges and nodes, still have a path.

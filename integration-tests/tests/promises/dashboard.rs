@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use signaling_integration_tests::{
-    Chromium, Page, Peer, TestMesh, admin, admin_token, during, eventually, exchange, until_some,
-};
+use signaling_integration_tests::{Chromium, Page, Peer, TestMesh, admin, admin_token, during, exchange, until_some};
 use tokio::time::Instant;
 
 /// Time in which the dashboard shows a kill, a drain and a new node.
@@ -38,7 +36,7 @@ async fn page_shows_kill_join_and_drain_within_two_seconds() {
     badge_shows(&page, "node-1", "– gone").await;
     page.shows("#clients", &CLIENTS.to_string()).await;
     // A server that misses the loss suspects the namesake for a while, and the page shows it.
-    eventually("all views to be without it", async || is_forgotten(&mesh, "node-1").await).await;
+    mesh.until_views_agree().await;
 
     let joined = during(mesh.scale(3), async {
         let is_announced = async || mesh.state().nodes.iter().any(|node| node.id == "node-1").then(Instant::now);
@@ -164,14 +162,4 @@ async fn badge_shows(page: &Page<'_>, id: &str, badge: &str) {
 
 async fn includes(page: &Page<'_>, selector: &str, text: &str) {
     page.becomes(&format!("document.querySelector('{selector}').textContent.includes({})", json!(text))).await;
-}
-
-async fn is_forgotten(mesh: &TestMesh, node: &str) -> bool {
-    for internal in mesh.internals() {
-        let figures = admin(&internal, "GET", "nodes").await;
-        if figures["nodes"].as_array().unwrap().iter().any(|viewed| viewed["node"] == node) {
-            return false;
-        }
-    }
-    true
 }

@@ -21,7 +21,10 @@ const MAX_PENDING: u64 = 4;
 async fn unreading_client_is_closed_and_resumes_without_loss() {
     let mesh = TestMesh::with_servers((2, 1), &[], &["--message-rate=200/0"]).await;
     let mut alice = mesh.peer("alice").await;
-    let mut bob = reads_little(&mesh, "bob").await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(8 * 1024).unwrap();
+    let stream = socket.connect(mesh.address().parse().unwrap()).await.unwrap();
+    let mut bob = RawSocket::over(stream, Head::connect("bob").to_string().as_bytes()).await;
     let resume = bob.message().await["resume"].as_str().unwrap().to_owned();
 
     let closes = async || mesh.balancer_metric("signaling_client_closes_total", "code=\"4002\"").await;
@@ -50,12 +53,4 @@ async fn unreading_client_is_closed_and_resumes_without_loss() {
         assert_eq!(bob.recv().await["id"], id);
         assert_eq!(alice.recv().await, json!({ "type": "ack", "id": id }));
     }
-}
-
-/// Connects a client with small socket buffers.
-async fn reads_little(mesh: &TestMesh, id: &str) -> RawSocket {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(8 * 1024).unwrap();
-    let stream = socket.connect(mesh.address().parse().unwrap()).await.unwrap();
-    RawSocket::over(stream, Head::connect(id).to_string().as_bytes()).await
 }
