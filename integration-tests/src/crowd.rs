@@ -56,8 +56,7 @@ impl Crowd {
 
     /// Returns all departures, each with the id of the client that received it.
     pub fn departures(&self) -> impl Iterator<Item = (&str, Departure)> {
-        let clients = self.clients.iter().enumerate();
-        clients.flat_map(|(number, client)| {
+        self.clients.iter().enumerate().flat_map(|(number, client)| {
             client.room(&self.room(number)).departures.into_iter().map(|departure| (client.id.as_str(), departure))
         })
     }

@@ -289,6 +289,5 @@ pub fn binaries() -> PathBuf {
     if let Some(dir) = std::env::var_os("SIGNALING_BIN_DIR") {
         return dir.into();
     }
-    let exe = std::env::current_exe().unwrap();
-    exe.ancestors().nth(2).unwrap().to_owned()
+    std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned()
 }

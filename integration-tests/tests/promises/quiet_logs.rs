@@ -49,7 +49,10 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     let tokens =
         [signer.token(&claims(ada)), signer.token(&claims_with(ada, &json!({ "exp": 1 }))), "no.to.ken".to_owned()];
     for token in &tokens {
-        for head in ways_in(ada, token) {
+        let resume = Head::connect(ada).offer(&format!("resume.{token}"));
+        let query = format!("client_id={ada}&token={token}&resume={token}");
+        let queries = [Head::upgrade(&format!("/v1/connect?{query}")), Head::get(&format!("/v1/nowhere?{query}"))];
+        for head in Head::with_token(ada, token).into_iter().chain([resume]).chain(queries) {
             ask_on(connect(&mesh.url()).await, head.to_string().as_bytes()).await;
             ask_on(certificate.connect(&public, &[]).await.unwrap(), head.to_string().as_bytes()).await;
         }
@@ -105,14 +108,6 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     assert!(text.contains("client connected") && text.contains("wrote to a client"), "the logs are not of this mesh");
     assert_none_of(&secrets, &text);
     assert!(key_file(mesh.dir.path()).is_file());
-}
-
-/// Creates requests that show a token in each place.
-fn ways_in(id: &str, token: &str) -> impl Iterator<Item = Head> {
-    let resume = Head::connect(id).offer(&format!("resume.{token}"));
-    let query = format!("client_id={id}&token={token}&resume={token}");
-    let queries = [Head::upgrade(&format!("/v1/connect?{query}")), Head::get(&format!("/v1/nowhere?{query}"))];
-    Head::with_token(id, token).into_iter().chain([resume]).chain(queries)
 }
 
 fn assert_none_of(secrets: &[String], text: &str) {

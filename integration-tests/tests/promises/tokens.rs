@@ -247,8 +247,7 @@ async fn kicked_client_is_refused_with_its_older_token() {
 async fn kick_outlasts_restarts_of_all_servers() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, (2, 2), &[], &[]).await;
-    let old = signer.token(&claims("mallory"));
-    let head = Head::connect("mallory").bearer(&old);
+    let head = Head::connect("mallory").bearer(&signer.token(&claims("mallory")));
     admin(&mesh.node_internal(0), "POST", "clients/mallory/kick").await;
     for server in ["balancer-1", "node-0", "balancer-0", "node-1", "balancer-1"] {
         mesh.restart(server).await.unwrap();
@@ -322,12 +321,11 @@ async fn kick_of_a_dialects_client_refuses_its_token() {
 async fn starting_node_gets_the_kick_list_of_its_peers() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, (2, 0), &[], &[]).await;
-    let old = signer.token(&claims("mallory"));
+    let head = Head::connect("mallory").bearer(&signer.token(&claims("mallory")));
     admin(&mesh.node_internal(1), "POST", "clients/mallory/kick").await;
     mesh.restart("node-0").await.unwrap();
     let node = mesh.state().nodes[0].clone();
     becomes(&node.internal, "signaling_kicks_remembered", 1).await;
-    let head = Head::connect("mallory").bearer(&old);
     assert_eq!(ask(&node.url, head).await.error_code(), "bad_token");
 }
 
