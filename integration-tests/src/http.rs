@@ -16,10 +16,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// The head of a request, which tests can malform.
 #[derive(Clone)]
 pub struct Head {
-    method: String,
-    target: String,
+    pub method: String,
+    pub target: String,
     pub version: String,
-    lines: Vec<(String, String)>,
+    pub lines: Vec<(String, String)>,
 }
 
 impl Head {
@@ -29,9 +29,9 @@ impl Head {
         head.with("Host", "mesh.test")
     }
 
-    /// Creates the head of a POST with a body of this size.
-    pub fn post(target: &str, bytes: usize) -> Self {
-        Self::get(target).method("POST").with("Content-Length", &bytes.to_string())
+    /// Creates the head of a POST without a body.
+    pub fn post(target: &str) -> Self {
+        Self::get(target).method("POST").with("Content-Length", "0")
     }
 
     /// Creates the head of a WebSocket upgrade.

@@ -36,7 +36,7 @@ async fn probe(address: &str, files: &[&str], has_buttons: bool) -> usize {
     let mut refused = 0;
     for name in iter::once("").chain(NAMES.split(' ')) {
         for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"] {
-            let request = Head::post(&format!("/{name}"), 0).method(method).with("Connection", "close").to_string();
+            let request = Head::post(&format!("/{name}")).method(method).with("Connection", "close").to_string();
             let (answer, is_clean) = ask_to_the_end(connect(address).await, request.as_bytes()).await;
             let status = str::from_utf8(&answer[9..12]).unwrap();
             assert!(is_clean, "{method} /{name} at {address}");
@@ -97,7 +97,7 @@ async fn public_listener_refuses_internal_requests_with_secrets() {
     let trunk = OtherServer::of(&mesh, "balancer-9").prove_to_node(&mesh, Purpose::Trunk, &trunk).await;
     for bearer in [mesh.secret(), admin_token(&node.internal).unwrap()] {
         let asks =
-            |path: &str, method: &str| Head::post(path, 0).method(method).with("Connection", "close").bearer(&bearer);
+            |path: &str, method: &str| Head::post(path).method(method).with("Connection", "close").bearer(&bearer);
         let mut heads = vec![trunk.clone(), Head::upgrade("/v1/connect/../../internal/v1/trunk").bearer(&bearer)];
         let paths =
             "/internal/v1/admin/clients?here=true /admin/clients /metrics /readyz /livez /admin /admin/ /internal";

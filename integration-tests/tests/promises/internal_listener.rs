@@ -95,7 +95,7 @@ async fn bad_request_of_a_server_is_answered() {
         (Purpose::Trunk, trunk().method("POST"), 405, ("allow", Some("GET, HEAD")), "method_not_allowed"),
         (Purpose::Trunk, Head::get(TRUNK), 426, ("upgrade", Some("websocket")), "upgrade_required"),
         (Purpose::Trunk, Head::upgrade(TRUNK), 400, ("allow", None), "unknown_trunk_version"),
-        (Purpose::Lane, Head::post(lane::PATH, 0), 400, ("allow", None), "unknown_lane_version"),
+        (Purpose::Lane, Head::post(lane::PATH), 400, ("allow", None), "unknown_lane_version"),
     ] {
         let answer = refused(&node, other.prove_to_node(&mesh, purpose, &head).await, (status, code)).await;
         assert_eq!(answer.header(header), value, "{answer:?}");
@@ -109,7 +109,7 @@ async fn bad_request_of_a_server_is_answered() {
         (&other, "?sender=node-8&incarnation=0102030405060708&exchange=1", 403, "other_sender"),
         (&own, "?sender=node-0&incarnation=0102030405060708&exchange=1", 409, "conflict"),
     ] {
-        let head = Head::post(&format!("{}{query}", lane::PATH), 0).with(lane::VERSION_HEADER, lane::VERSION);
+        let head = Head::post(&format!("{}{query}", lane::PATH)).with(lane::VERSION_HEADER, lane::VERSION);
         refused(&node, server.prove_to_node(&mesh, Purpose::Lane, &head).await, (status, code)).await;
     }
 
