@@ -99,12 +99,7 @@ impl TrunkManager {
     /// Returns when the sender of views is dropped. Panics outside a `LocalSet`.
     pub async fn follow(self, mut views: watch::Receiver<Arc<View>>) {
         let this = Rc::new(self);
-        let manager = Rc::downgrade(&this);
-        publish_on_scrape(move || {
-            if let Some(manager) = manager.upgrade() {
-                manager.backend.with(|state| metrics::publish(state));
-            }
-        });
+        publish_on_scrape(&this, |manager| manager.backend.with(|state| metrics::publish(state)));
         let (mut openers, mut renewal) = (Openers::default(), 0);
         let mut secrets = this.proofs.secrets().subscribe();
         let mut primary = this.proofs.secrets().primary();

@@ -212,12 +212,7 @@ impl Edge {
     /// Runs the periodic work of the core and the links, and publishes metrics before each
     /// `/metrics` page of this thread. Never returns.
     pub async fn sweep(self) {
-        let state = Rc::downgrade(&self.state);
-        publish_on_scrape(move || {
-            if let Some(state) = state.upgrade() {
-                state.borrow().publish();
-            }
-        });
+        publish_on_scrape(&self.state, |state| state.borrow().publish());
         let (mut sweeps, mut checks) = (ticks(SWEEP_INTERVAL), ticks(LINK_CHECK_INTERVAL));
         loop {
             tokio::select! {

@@ -133,12 +133,7 @@ impl Node {
 
     /// Sweeps the core at its interval, and publishes its counts at each scrape. Never returns.
     pub async fn sweep(self) {
-        let state = Rc::downgrade(&self.0);
-        publish_on_scrape(move || {
-            if let Some(state) = state.upgrade() {
-                metrics::publish(&state.borrow().core);
-            }
-        });
+        publish_on_scrape(&self.0, |state| metrics::publish(&state.borrow().core));
         let mut ticks = ticks(SWEEP_INTERVAL);
         loop {
             ticks.tick().await;

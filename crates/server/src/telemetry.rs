@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::error::Error;
 use std::io::IsTerminal as _;
+use std::rc::Rc;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -50,9 +51,11 @@ thread_local! {
     static PUBLISHERS: RefCell<Vec<Box<dyn Fn()>>> = RefCell::default();
 }
 
-/// Calls `publish` before each `/metrics` page that this thread renders, until the thread ends. For
+/// Calls `publish` before each `/metrics` page that this thread renders, while `source` lives. For
 /// metrics whose values are counted elsewhere.
-pub fn publish_on_scrape(publish: impl Fn() + 'static) {
+pub fn publish_on_scrape<T: 'static>(source: &Rc<T>, publish: impl Fn(&T) + 'static) {
+    let source = Rc::downgrade(source);
+    let publish = move || source.upgrade().iter().for_each(|source| publish(source));
     PUBLISHERS.with_borrow_mut(|publishers| publishers.push(Box::new(publish)));
 }
 
