@@ -10,10 +10,10 @@ use signaling_admin::servers::{Balancer, Node, Nodes, Role, Server, ViewName, ba
 use signaling_discovery::Discovery;
 use signaling_membership::{NodeEntry, View};
 use signaling_protocol::NodeId;
-use tokio::time::timeout_at;
+use tokio::time::timeout;
 
 use crate::admin::BETWEEN_SERVERS;
-use crate::server_client::ServerClient;
+use crate::server_client::{ServerClient, TOTAL_TIMEOUT};
 use crate::{Common, Health, process, unix_time};
 
 /// Maximum time for a server's report, which comes from its memory. Short, since the dashboard
@@ -71,10 +71,8 @@ pub async fn ask_all(
     own: Server,
     edges: impl Future<Output = Vec<Server>>,
 ) -> Nodes {
-    let (path, deadline) = (format!("{BETWEEN_SERVERS}/server"), ServerClient::deadline());
-    let peers = view.members().iter().filter(|member| member.id.as_str() != own.id).cloned().collect();
-    let client = client.at_most(REPORT_TIMEOUT);
-    let asked = client.request_all::<Server>(deadline, peers, Method::GET, &path);
+    let (path, client) = (format!("{BETWEEN_SERVERS}/server"), client.at_most(REPORT_TIMEOUT));
+    let asked = client.request_all::<Server>(view, &own.id, Method::GET, &path);
     let (mut nodes, mut reports) = tokio::join!(asked, edges);
     // After a restart a server may have the address of another one.
     let others = nodes.answers.extract_if(.., |(id, server)| server.id != id.as_str());
@@ -115,8 +113,7 @@ pub const EDGES: &str = "/edges";
 /// Requests the reports of balancers from the nodes of `view`, one after the other, until one
 /// answers within 700 ms. Returns none if no node does within 5 s.
 pub async fn ask_for_edges(client: &ServerClient, view: &View) -> Vec<Server> {
-    let (path, deadline) = (format!("{BETWEEN_SERVERS}{EDGES}"), ServerClient::deadline());
-    let client = client.at_most(REPORT_TIMEOUT);
+    let (path, client) = (format!("{BETWEEN_SERVERS}{EDGES}"), client.at_most(REPORT_TIMEOUT));
     let first_answer = async {
         for node in view.members() {
             if let Ok(edges) = client.request_json(node, Method::GET, &path).await {
@@ -125,7 +122,7 @@ pub async fn ask_for_edges(client: &ServerClient, view: &View) -> Vec<Server> {
         }
         Vec::new()
     };
-    timeout_at(deadline, first_answer).await.unwrap_or_default()
+    timeout(TOTAL_TIMEOUT, first_answer).await.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use ::http::{HeaderMap, Method, StatusCode};
 use futures_util::{StreamExt as _, stream};
 use serde::de::DeserializeOwned;
 use signaling_admin::Missing;
-use signaling_membership::NodeEntry;
+use signaling_membership::{NodeEntry, View};
 use signaling_protocol::NodeId;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -20,7 +20,7 @@ const MAX_CONCURRENT: usize = 16;
 /// Bytes that are read of a refusal.
 const MAX_REFUSAL_BYTES: usize = 1024;
 /// Maximum time for all servers together.
-const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Client of other servers' internal listeners, with proofs of the mesh secret. Clones share
 /// connections.
@@ -119,20 +119,17 @@ impl ServerClient {
         serde_json::from_slice(&body).map_err(|error| format!("its answer is malformed: {error}"))
     }
 
-    /// Returns the deadline of requests to several servers that start now: in 5 s.
-    pub fn deadline() -> Instant {
-        Instant::now() + TOTAL_TIMEOUT
-    }
-
-    /// Requests JSON from several servers, at most 16 at a time and until `deadline`. A server
-    /// without such an answer of status 200 by then is in [`Answers::missing`].
+    /// Requests JSON from the servers of `view` other than `own`, at most 16 at a time and for at
+    /// most 5 s. A server without such an answer of status 200 by then is in [`Answers::missing`].
     pub async fn request_all<T: DeserializeOwned>(
         &self,
-        deadline: Instant,
-        servers: Vec<NodeEntry>,
+        view: &View,
+        own: &str,
         method: Method,
         path: &str,
     ) -> Answers<T> {
+        let deadline = Instant::now() + TOTAL_TIMEOUT;
+        let servers: Vec<_> = view.members().iter().filter(|server| server.id.as_str() != own).cloned().collect();
         let mut pending: BTreeSet<_> = servers.iter().map(|server| server.id.clone()).collect();
         let requests = servers.into_iter().map(|server| {
             let (client, method, path) = (self.clone(), method.clone(), path.to_owned());

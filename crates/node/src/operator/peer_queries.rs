@@ -36,8 +36,7 @@ impl PeerQueries {
         T: DeserializeOwned + Send + 'static,
     {
         let (view, path) = (self.view(), format!("{BETWEEN_SERVERS}/{path}"));
-        let peers = view.members().iter().filter(|member| member.id != self.own).cloned().collect();
-        let found = self.client.request_all(ServerClient::deadline(), peers, method, &path).await;
+        let found = self.client.request_all(&view, self.own.as_str(), method, &path).await;
         (found.answers.into_iter().map(|(_, answer)| answer).collect(), found.missing)
     }
 }

@@ -142,8 +142,7 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
     async fn poll(&self, client: &ServerClient, reports: &mut Reports) {
         let (view, asked_at) = (self.views.borrow().clone(), Instant::now());
         let own = self.report.borrow().id.clone();
-        let peers = view.members().iter().filter(|member| member.id.as_str() != own).cloned().collect();
-        let found = client.request_all::<LoadReport>(ServerClient::deadline(), peers, Method::GET, PATH).await;
+        let found = client.request_all::<LoadReport>(&view, &own, Method::GET, PATH).await;
         reports.extend(found.answers.into_iter().map(|(member, report)| (member, (asked_at, report))));
         reports.retain(|id, (at, _)| view.get(id.as_str()).is_some() && at.elapsed() <= MAX_AGE);
     }
