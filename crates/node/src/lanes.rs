@@ -25,7 +25,8 @@ use crate::lane_writer::LaneWriter;
 use crate::metrics::{LaneEnd, METRICS};
 use crate::{Node, OutboundLane};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time limit of a connection for [`follow_views`].
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time limit of the response to an opening.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 const FIRST_BACKOFF: Duration = Duration::from_millis(20);
@@ -34,23 +35,8 @@ const MAX_BACKOFF: Duration = Duration::from_secs(1);
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// Returns the HTTP client for [`follow_views`]. It connects within 500 ms, or fails.
-///
-/// # Errors
-/// If the system refuses a resource.
-pub(crate) fn lane_http_client() -> Result<reqwest::Client, reqwest::Error> {
-    reqwest::Client::builder()
-        .no_proxy()
-        .http1_only()
-        .tcp_nodelay(true)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_max_idle_per_host(0)
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
-}
-
 /// Applies each view and keeps a lane to each of its peers open. Returns when the sender of views
-/// is dropped; the lanes stay. Panics outside a `LocalSet`. `http` is from [`lane_http_client`].
+/// is dropped; the lanes stay. Panics outside a `LocalSet`. `http` keeps no connection.
 pub(crate) async fn follow_views(
     node: Node,
     http: reqwest::Client,

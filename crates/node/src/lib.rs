@@ -11,7 +11,6 @@
 //! | `lane_writer` | bytes that leave on a lane |
 //! | `internal` | the internal listener |
 //! | `direct` | the edge for direct clients |
-//! | `rooms` | room requests of operators |
 //! | `operator` | operator routes |
 //! | `kick_file` | kicks that outlast a restart of all servers |
 //! | `report` | the node's report about itself |
@@ -31,7 +30,6 @@ pub mod metrics;
 mod node;
 mod operator;
 mod report;
-mod rooms;
 mod run;
 mod trunks;
 

@@ -21,8 +21,8 @@ use tracing::{debug, info, warn};
 use crate::inbound_lanes::InboundLane;
 use crate::lanes::{LaneClient, Route};
 use crate::metrics;
+use crate::operator::OperatorReply;
 use crate::report::EdgeServer;
-use crate::rooms::OperatorReply;
 use signaling_core::node::{IDLE_SWEEP_INTERVAL, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, UndeliveredSender};
 
 /// A node. Clones share one state, on one thread. A call within another one panics.

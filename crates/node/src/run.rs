@@ -13,7 +13,7 @@ use signaling_server::http::not_found;
 use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::local_calls::local_calls;
 use signaling_server::mesh_status::ServerStatus;
-use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient};
+use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient, http_client};
 use signaling_server::{Health, Listener, Shutdown, admin, dashboard, health, process, telemetry};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -22,7 +22,7 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::direct::DirectEdge;
 use crate::internal::{self, Internal};
-use crate::lanes::{follow_views, lane_http_client};
+use crate::lanes::{CONNECT_TIMEOUT, follow_views};
 use crate::operator::{OperatorApi, PeerQueries, learn_kicks, operators, server_routes};
 use crate::{Floor, Node};
 use signaling_core::edge::Reassignments;
@@ -109,7 +109,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(node.clone().sweep());
     let ice_node = node.clone();
     tasks.spawn_local(config.ice.clone().follow(move |ice| ice_node.with_core(|core| core.set_ice_servers(ice))));
-    let http = lane_http_client().context("cannot forward to other nodes")?;
+    let http = http_client(CONNECT_TIMEOUT, 0).context("cannot forward to other nodes")?;
     tasks.spawn_local(follow_views(node.clone(), http, discovery.subscribe(), proofs.clone()));
     if let (Some(direct), Some(listener)) = (&direct, public) {
         MemoryBound::of(&config.edge).announce("direct clients");

@@ -56,14 +56,7 @@ impl ServerClient {
     /// # Errors
     /// If the system refuses a resource of the HTTP client.
     pub fn new(proofs: Proofs, answer_timeout: Duration, max_answer_bytes: usize) -> Result<Self, reqwest::Error> {
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .http1_only()
-            .tcp_nodelay(true)
-            .connect_timeout(answer_timeout)
-            .pool_max_idle_per_host(1)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()?;
+        let http = http_client(answer_timeout, 1)?;
         Ok(Self { http, proofs, answer_timeout, max_answer_bytes })
     }
 
@@ -150,6 +143,22 @@ impl ServerClient {
         result.missing.sort();
         result
     }
+}
+
+/// Returns an HTTP client for servers of the mesh, which connects within `connect_timeout` and keeps
+/// at most `idle` unused connections to each.
+///
+/// # Errors
+/// If the system refuses a resource.
+pub fn http_client(connect_timeout: Duration, idle: usize) -> Result<reqwest::Client, reqwest::Error> {
+    reqwest::Client::builder()
+        .no_proxy()
+        .http1_only()
+        .tcp_nodelay(true)
+        .connect_timeout(connect_timeout)
+        .pool_max_idle_per_host(idle)
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
 }
 
 /// Returns the status of a refused request and the text of its answer, of which it reads 1 KiB.

@@ -28,6 +28,7 @@ use signaling_core::node::NodeCore;
 
 pub(crate) use self::kicks::{kicks, learn_kicks};
 pub(crate) use self::peer_queries::PeerQueries;
+pub(crate) use self::rooms::OperatorReply;
 
 /// State of the operator routes.
 #[derive(Clone)]
