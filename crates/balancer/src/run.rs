@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use anyhow::Context as _;
 use signaling_admin::servers::Role;
+use signaling_core::edge::EdgeCore;
 use signaling_discovery::{Settings, Source, Subject, watch, watch_with};
 use signaling_edge::{Edge, MemoryBound, drain_clients};
 use signaling_membership::View;
@@ -60,7 +61,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
 
     let status = ServerStatus::new(&config.common, Role::Balancer, health.clone(), Rc::clone(&discovery));
     let backend = BalancerBackend::new(config.common.hash_seed.get(), health.clone(), status);
-    let edge = Edge::new(&config.edge, Box::new(backend.clone())).context("cannot watch sockets")?;
+    let edge = Edge::new(EdgeCore::new(config.edge.core.clone()), &config.edge, Box::new(backend.clone()))
+        .context("cannot watch sockets")?;
     let counted = edge.clone();
     let clients = move || Some(counted.clients());
     let load_readiness =

@@ -56,22 +56,15 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Creates an edge without links or clients. It serves no client before [`Edge::serve`].
+    /// Creates an edge around a core of the same config, which may have links but no clients. It
+    /// serves no client before [`Edge::serve`].
     ///
     /// # Errors
     /// If the system refuses a poll or a descriptor.
     ///
     /// # Panics
     /// Outside a Tokio runtime with I/O.
-    pub fn new(config: &EdgeConfig, backend: Box<dyn Backend>) -> io::Result<Self> {
-        Self::around(EdgeCore::new(config.core.clone()), config, backend)
-    }
-
-    /// Creates an edge around an existing core, which may have links. Panics like [`Edge::new`].
-    ///
-    /// # Errors
-    /// As for [`Edge::new`].
-    pub fn around(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> io::Result<Self> {
+    pub fn new(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> io::Result<Self> {
         let config = Rc::new(config.clone());
         let sockets = Sockets::new(config.coalescer.clone())?;
         let state = State::new(core, Rc::clone(&config), backend, &sockets)?;

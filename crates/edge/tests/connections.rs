@@ -64,7 +64,7 @@ fn config() -> EdgeConfig {
 async fn with_edge<T>(config: EdgeConfig, test: impl AsyncFnOnce(SocketAddr) -> T) -> T {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr();
-    let edge = Edge::new(&config, Box::new(NoNodes)).unwrap();
+    let edge = Edge::new(EdgeCore::new(config.core.clone()), &config, Box::new(NoNodes)).unwrap();
     let local = LocalSet::new();
     local.spawn_local(edge.serve(ClientPort::Own(listener), ready(()), Router::new().fallback(not_found)));
     local.run_until(test(address)).await
@@ -133,7 +133,7 @@ async fn drain_closes_the_listener_of_a_shared_address() {
     let port = config.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = port.local_addr();
     config.bind(address).expect("processes share it");
-    let edge = Edge::new(&config, Box::new(NoNodes)).unwrap();
+    let edge = Edge::new(EdgeCore::new(config.core.clone()), &config, Box::new(NoNodes)).unwrap();
     let local = LocalSet::new();
     let (is_ready, readiness) = oneshot::channel::<()>();
     let until_ready = async { readiness.await.unwrap() };

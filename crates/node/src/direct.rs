@@ -63,7 +63,7 @@ impl DirectEdge {
         let (mut core, now) = (EdgeCore::new(config.core.clone()), Instant::now());
         let link = core.link_up(now, now);
         let backend = LocalBackend { node: node.clone(), link };
-        let edge = Edge::around(core, config, Box::new(backend))?;
+        let edge = Edge::new(core, config, Box::new(backend))?;
         let (trunk, signal) = node.trunk_up(|core| core.local_trunk_up(now));
         edge.set_local_link(link, Rc::clone(&signal));
         Ok(Self { edge, node: node.clone(), link, trunk, signal })

@@ -5,7 +5,7 @@ use clap::Parser as _;
 use http::HeaderValue;
 use http::header::SEC_WEBSOCKET_PROTOCOL;
 use signaling_admin::servers::Role;
-use signaling_core::edge::KickName;
+use signaling_core::edge::{EdgeCore, KickName};
 use signaling_discovery::Source;
 use signaling_edge::ClientPort;
 use signaling_server::mesh_status::ServerStatus;
@@ -75,7 +75,7 @@ async fn close_and_reopen() -> bool {
     let discovery = Rc::new(signaling_discovery::watch(common.discovery.clone()).await.unwrap());
     let status = ServerStatus::new(&common, Role::Balancer, Health::of_balancer(), discovery);
     let backend = BalancerBackend::new(0, Health::of_balancer(), status);
-    let edge = Edge::new(&config, Box::new(backend.clone())).unwrap();
+    let edge = Edge::new(EdgeCore::new(config.core.clone()), &config, Box::new(backend.clone())).unwrap();
     let (views, seen) = watch::channel(Arc::clone(&named));
     let manager =
         TrunkManager { edge: edge.clone(), backend: backend.clone(), proofs: common.proofs.clone(), internal_port: 1 };
