@@ -4,26 +4,22 @@
 //! parse frames of clients and the `data` of other translators with it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Maximum fields of an object that are searched one by one for a repeated name.
-const MAX_SEARCHED: usize = 16;
-
 /// Borrows text without escapes.
-#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A JSON object with unparsed values.
 #[derive(Debug)]
 pub(crate) struct Object<'a> {
-    /// Names and values in order of the first occurrence of each name.
+    /// Names and values as written, also of a repeated name.
     fields: Vec<(Cow<'a, str>, &'a RawValue)>,
-    has_repeated_fields: bool,
 }
 
 impl<'a> Object<'a> {
@@ -34,12 +30,14 @@ impl<'a> Object<'a> {
 
     /// Parses a text. `None`: it is no JSON object in UTF-8, or a name occurs twice.
     pub(crate) fn parse_unique(text: &'a [u8]) -> Option<Self> {
-        Self::parse(text).filter(|object| !object.has_repeated_fields)
+        let object = Self::parse(text)?;
+        let names: BTreeSet<_> = object.fields.iter().map(|(name, _)| name).collect();
+        (names.len() == object.fields.len()).then_some(object)
     }
 
     /// Returns a field's value. `null` is a value. `None`: there is no such field.
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
-        self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
+        self.fields.iter().rfind(|(key, _)| key == name).map(|(_, value)| *value)
     }
 
     /// Returns a field's text. `None`: it is absent or no string.
@@ -47,10 +45,12 @@ impl<'a> Object<'a> {
         self.get(name).and_then(string)
     }
 
-    /// Returns the object as text without one field. `tail` is a further last one, such as `"n":1`.
+    /// Returns the object as text without one field, each name at its first place with its last
+    /// value. `tail` is a further last field, such as `"n":1`.
     pub(crate) fn to_text(&self, without: &str, tail: Option<&str>) -> String {
+        let mut last: BTreeMap<_, _> = self.fields.iter().map(|(name, value)| (name, value)).collect();
         let kept = self.fields.iter().filter(|(name, _)| name != without);
-        let fields = kept.map(|(name, value)| format!("{}:{value}", quote(name)));
+        let fields = kept.filter_map(|(name, _)| Some(format!("{}:{}", quote(name), last.remove(name)?)));
         let fields: Vec<String> = fields.chain(tail.map(str::to_owned)).collect();
         format!("{{{}}}", fields.join(","))
     }
@@ -72,29 +72,11 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::with_capacity(4);
-        // A message may have thousands of fields: no linear search in many of them.
-        let mut index: BTreeMap<Cow<'de, str>, usize> = BTreeMap::new();
-        let mut has_repeated_fields = false;
-        while let Some((Text(name), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
-            if fields.len() == MAX_SEARCHED && index.is_empty() {
-                index = fields.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
-            }
-            let found = match fields.len() < MAX_SEARCHED {
-                true => fields.iter().position(|(earlier, _)| *earlier == name),
-                false => index.get(&name).copied(),
-            };
-            if let Some(at) = found {
-                has_repeated_fields = true;
-                fields[at].1 = value;
-                continue;
-            }
-            if fields.len() >= MAX_SEARCHED {
-                index.insert(name.clone(), fields.len());
-            }
+        let mut fields = Vec::with_capacity(4);
+        while let Some((Text(name), value)) = map.next_entry()? {
             fields.push((name, value));
         }
-        Ok(Object { fields, has_repeated_fields })
+        Ok(Object { fields })
     }
 }
 
@@ -135,13 +117,14 @@ mod tests {
 
     #[test]
     fn repeated_field_is_found_among_many_fields() {
-        for count in [MAX_SEARCHED - 1, MAX_SEARCHED, MAX_SEARCHED + 1, 3 * MAX_SEARCHED] {
+        for count in [1, 15, 16, 17, 48] {
             let fields: Vec<String> = (0..count).map(|n| format!("\"{n}\":{n}")).collect();
             for repeated in [0, count - 1] {
                 let text = format!("{{{},\"{repeated}\":-1,\"{repeated}\":-2}}", fields.join(","));
                 let object = Object::parse(text.as_bytes()).unwrap();
                 assert_eq!(object.get(&repeated.to_string()).unwrap().get(), "-2", "{text}");
-                assert_eq!((object.fields.len(), object.has_repeated_fields), (count, true), "{text}");
+                assert_eq!(object.to_text("", None).matches(':').count(), count, "{text}");
+                assert!(Object::parse_unique(text.as_bytes()).is_none(), "{text}");
             }
         }
     }
