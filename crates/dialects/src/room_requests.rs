@@ -58,6 +58,8 @@ struct Pending {
     is_join: bool,
     /// `true` for a `join` and a `leave`.
     changes_seat: bool,
+    /// `true` if it has a maximum age.
+    ages: bool,
     /// Time of the client's message.
     since: Instant,
 }
@@ -94,10 +96,6 @@ pub(crate) struct RoomRequests {
     last_id: u64,
     pending: BTreeMap<u64, Pending>,
     rooms: BTreeMap<Arc<str>, Room>,
-    /// Requests with a maximum age.
-    aging: BTreeSet<u64>,
-    /// Times of repetitions, by room.
-    retries: BTreeSet<(Instant, Arc<str>)>,
     /// Pages to come, by room.
     pages: BTreeMap<Box<str>, Page>,
     bytes: usize,
@@ -124,16 +122,15 @@ impl RoomRequests {
         };
         self.bytes += request.len();
         let changes_seat = !matches!(kind, RequestKind::Broadcast(_));
-        if changes_seat {
-            self.aging.insert(id);
-        }
         let room = self.rooms.get_key_value(room).map_or_else(|| room.into(), |(room, _)| Arc::clone(room));
         let state = self.rooms.entry(Arc::clone(&room)).or_default();
         state.pending += 1;
         state.seat_changes += usize::from(changes_seat);
         state.waiting.insert(id);
         let is_join = matches!(kind, RequestKind::Join(_));
-        self.pending.insert(id, Pending { room: Arc::clone(&room), request, is_join, changes_seat, since: now });
+        let pending =
+            Pending { room: Arc::clone(&room), request, is_join, changes_seat, ages: changes_seat, since: now };
+        self.pending.insert(id, pending);
         self.flush(now, &room, out);
         true
     }
@@ -142,19 +139,16 @@ impl RoomRequests {
     pub(crate) fn finish(&mut self, now: Instant, id: u64, out: &mut Out) -> Option<Outcome> {
         let Pending { room, request, is_join, changes_seat, .. } = self.pending.remove(&id)?;
         self.bytes -= request.len();
-        self.aging.remove(&id);
         let state = self.rooms.get_mut(&room)?;
         state.pending -= 1;
         state.seat_changes -= usize::from(changes_seat);
         state.waiting.remove(&id);
-        if state.joining == Some(id) {
-            state.joining = None;
-        }
+        state.joining.take_if(|joining| *joining == id);
         let changes_seat = state.seat_changes > 0;
         if state.pending > 0 {
             self.flush(now, &room, out);
-        } else if let Some(retry_at) = self.rooms.remove(&room).and_then(|state| state.retry_at) {
-            self.retries.remove(&(retry_at, Arc::clone(&room)));
+        } else {
+            self.rooms.remove(&room);
         }
         Some(Outcome { room, is_join, changes_seat })
     }
@@ -162,26 +156,20 @@ impl RoomRequests {
     /// Handles a failure. The request is repeated after `retry_after`, within
     /// [`MIN_RETRY`] and [`MAX_RETRY`]. No effect for an id without a pending room request.
     pub(crate) fn refuse(&mut self, now: Instant, id: u64, retry_after: Duration, out: &mut Out) {
-        let Some(pending) = self.pending.get(&id) else { return };
+        let Some(pending) = self.pending.get_mut(&id) else { return };
         let Some(state) = self.rooms.get_mut(&pending.room) else { return };
         out.count(Event::RoomWait);
-        self.aging.insert(id);
+        pending.ages = true;
         state.waiting.insert(id);
-        if state.joining == Some(id) {
-            state.joining = None;
-        }
-        let retry_at = now + retry_after.clamp(MIN_RETRY, MAX_RETRY);
-        if let Some(former) = state.retry_at.replace(retry_at) {
-            self.retries.remove(&(former, Arc::clone(&pending.room)));
-        }
-        self.retries.insert((retry_at, Arc::clone(&pending.room)));
+        state.joining.take_if(|joining| *joining == id);
+        state.retry_at = Some(now + retry_after.clamp(MIN_RETRY, MAX_RETRY));
     }
 
     /// Repeats requests and pages that are due. Returns `false` if one is too old: then reconnect.
     pub(crate) fn tick(&mut self, now: Instant, out: &mut Out) -> bool {
-        while let Some((_, room)) = self.retries.first().filter(|(at, _)| *at <= now).cloned() {
-            self.flush(now, &room, out);
-        }
+        let due: BTreeSet<_> =
+            self.retries().filter(|(at, _)| *at <= now).map(|(at, room)| (at, Arc::clone(room))).collect();
+        due.iter().for_each(|(_, room)| self.flush(now, room, out));
         for (room, page) in &mut self.pages {
             if page.retry_at.is_some_and(|at| at <= now) {
                 page.retry_at = None;
@@ -194,10 +182,10 @@ impl RoomRequests {
 
     /// Returns the time of the next [`RoomRequests::tick`]. `None`: none is needed.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let retry = self.retries.first().map(|(at, _)| *at);
+        let retries = self.retries().map(|(at, _)| at);
         let too_old = self.oldest().map(|since| since + MAX_AGE);
         let pages = self.pages.values().map(|page| page.retry_at.unwrap_or(page.since + MAX_AGE));
-        pages.chain(retry).chain(too_old).min()
+        pages.chain(retries).chain(too_old).min()
     }
 
     /// Requests a page of a room's members, behind this one. `None`: the first page. Replaces an
@@ -275,19 +263,21 @@ impl RoomRequests {
     }
 
     fn oldest(&self) -> Option<Instant> {
-        self.aging.first().and_then(|id| self.pending.get(id)).map(|pending| pending.since)
+        self.pending.values().find(|pending| pending.ages).map(|pending| pending.since)
+    }
+
+    /// Returns the times of repetitions, by room.
+    fn retries(&self) -> impl Iterator<Item = (Instant, &Arc<str>)> {
+        self.rooms.iter().filter_map(|(room, state)| Some((state.retry_at?, room)))
     }
 
     /// Sends the waiting requests of a room up to its first unanswered `join`.
     fn flush(&mut self, now: Instant, room: &Arc<str>, out: &mut Out) {
         let Some(state) = self.rooms.get_mut(room) else { return };
-        if let Some(retry_at) = state.retry_at {
-            if now < retry_at {
-                return;
-            }
-            state.retry_at = None;
-            self.retries.remove(&(retry_at, Arc::clone(room)));
+        if state.retry_at.is_some_and(|retry_at| now < retry_at) {
+            return;
         }
+        state.retry_at = None;
         while state.joining.is_none()
             && let Some(id) = state.waiting.pop_first()
         {
@@ -405,8 +395,8 @@ mod tests {
         assert_eq!(test.requests.deadline(), Some(test.now + MIN_RETRY));
         test.refuse(1, 1_000_000);
         assert_eq!(test.requests.deadline(), Some(test.now + MAX_RETRY));
-        assert_eq!(test.requests.retries.len(), 1);
+        assert_eq!(test.requests.retries().count(), 1);
         test.finish(1);
-        assert_eq!((test.requests.retries.len(), test.requests.rooms.len()), (0, 0));
+        assert_eq!((test.requests.deadline(), test.requests.rooms.len()), (None, 0));
     }
 }
