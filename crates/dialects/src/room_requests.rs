@@ -364,16 +364,6 @@ mod tests {
     }
 
     #[test]
-    fn repeated_join_stays_before_later_requests() {
-        let mut test = Test::new();
-        test.push("a", JOIN);
-        test.push("a", RequestKind::Broadcast("1"));
-        assert_eq!(test.refuse(1, 100), NOTHING);
-        assert_eq!(test.tick_after(100), [1]);
-        assert_eq!(test.finish(1), [2]);
-    }
-
-    #[test]
     fn request_is_too_old_after_30_seconds() {
         let mut test = Test::new();
         test.push("a", RequestKind::Broadcast("1"));
