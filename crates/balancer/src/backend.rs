@@ -41,7 +41,6 @@ pub struct BalancerBackend {
 pub(crate) struct State {
     /// Nodes, their links and suspicions, and unplaced clients.
     pub(crate) placement: Placement,
-    /// Planned handoffs.
     pub(crate) handoffs: HandoffScheduler,
     /// Links that are not closed yet: in use, replaced by another of the same node, or down.
     pub(crate) links: SecondaryMap<LinkKey, NodeLink>,
@@ -73,7 +72,6 @@ impl BalancerBackend {
         act(&mut self.state.borrow_mut())
     }
 
-    /// Returns the report of this balancer for operators.
     pub(crate) fn report(&self, core: &EdgeCore) -> Server {
         let counts = core.counts();
         let flow = |(from, to, clients): (&str, &str, u64)| Flow { from: from.to_owned(), to: to.to_owned(), clients };

@@ -33,14 +33,11 @@ impl Floor {
     }
 }
 
-/// State of the operator routes.
 #[derive(Clone)]
 pub(crate) struct OperatorApi {
     /// Calls into the balancer's thread.
     pub(crate) floor: LocalCaller<Floor>,
-    /// Client for requests to other servers.
     pub(crate) client: ServerClient,
-    /// Views of the mesh.
     pub(crate) views: watch::Receiver<Arc<View>>,
 }
 

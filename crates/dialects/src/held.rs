@@ -56,12 +56,10 @@ impl<T, const MAX: usize, const MAX_BYTES: usize> Held<T, MAX, MAX_BYTES> {
         self.queue.len()
     }
 
-    /// Returns the size of the texts, in bytes.
     pub(crate) fn text_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the approximate size of all messages, in bytes.
     pub(crate) fn retained_bytes(&self) -> usize {
         self.bytes + self.queue.capacity() * (size_of::<(T, String)>() + 64)
     }

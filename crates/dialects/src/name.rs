@@ -76,7 +76,6 @@ pub(crate) fn parts(dialect: Dialect, name: &str) -> Option<Vec<String>> {
     (internal(dialect, &borrowed) == name).then_some(parts)
 }
 
-/// Returns `true` if the name is one of this dialect.
 pub(crate) fn is_of(dialect: Dialect, name: &str) -> bool {
     shown_parts(dialect, name).is_some()
 }
@@ -105,7 +104,6 @@ pub(crate) fn random_uuid(random: &[u8; 32]) -> Uuid {
     uuid::Builder::from_random_bytes(bytes).into_uuid()
 }
 
-/// Returns the name of the client with this id.
 pub(crate) fn of_uuid(dialect: Dialect, id: Uuid) -> String {
     format!("{}{id}", prefix(dialect))
 }

@@ -57,7 +57,6 @@ pub struct HttpAnswer {
 }
 
 impl HttpAnswer {
-    /// Creates an answer with a body.
     pub(crate) fn new(status: u16, content_type: &str, body: impl Into<String>) -> Self {
         Self { status, headers: vec![("content-type", content_type.to_owned())], body: body.into() }
     }

@@ -30,7 +30,6 @@ const MAX_AGE: Duration = Duration::from_secs(30);
 const MIN_RETRY: Duration = Duration::from_millis(50);
 const MAX_RETRY: Duration = Duration::from_secs(5);
 
-/// Kind of a room request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind<'a> {
     /// Enters the room with this JSON, which the other members see. `None`: none.
@@ -92,7 +91,6 @@ struct Page {
 /// Room requests without an outcome.
 #[derive(Debug, Default)]
 pub(crate) struct RoomRequests {
-    /// Id of the last request.
     last_id: u64,
     pending: BTreeMap<u64, Pending>,
     rooms: BTreeMap<Arc<str>, Room>,
@@ -206,7 +204,6 @@ impl RoomRequests {
         is_due
     }
 
-    /// Drops the request for a page of this room.
     pub(crate) fn forget_page(&mut self, room: &str) {
         self.pages.remove(room);
     }
@@ -255,7 +252,6 @@ impl RoomRequests {
         self.pending.len() >= FULL || self.bytes >= FULL_BYTES
     }
 
-    /// Returns the approximate size of all requests, in bytes.
     pub(crate) fn retained_bytes(&self) -> usize {
         let pages = self.pages.len() * (size_of::<Page>() + 256);
         let rooms = self.rooms.len() * (size_of::<Room>() + 128);

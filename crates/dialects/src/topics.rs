@@ -19,7 +19,6 @@ use crate::{Dialect, name, y_webrtc};
 /// Maximum topics of a client: the mesh's maximum rooms of a session. Further ones are ignored.
 const MAX_TOPICS: usize = 256;
 
-/// The wire protocol of a client.
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub(crate) dialect: Dialect,
@@ -54,7 +53,6 @@ pub(crate) enum Action<'a> {
 #[derive(Debug)]
 pub(crate) struct Topics {
     wire: &'static Wire,
-    /// Rooms of the subscribed topics.
     subscribed: BTreeSet<String>,
     requests: RoomRequests,
 }

@@ -42,7 +42,6 @@ pub struct Out {
 }
 
 impl Out {
-    /// Counts one occurrence of an event.
     pub(crate) fn count(&mut self, event: Event) {
         match self.events.iter_mut().find(|(counted, _)| *counted == event) {
             Some((_, count)) => *count = count.saturating_add(1),

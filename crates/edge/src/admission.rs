@@ -86,7 +86,6 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
 }
 
 impl Admission {
-    /// Creates an admission without clients.
     pub(super) fn new(limits: AdmissionLimits, now: Instant) -> Self {
         let arrivals = TokenBucket::full(now);
         Self {

@@ -27,7 +27,6 @@ pub(super) type PolledSocket = Socket<MioStream>;
 /// A socket that one task waits for, before it joins the poll or after it leaves.
 pub(super) type TaskSocket = Socket<TaskStream>;
 
-/// A client's socket.
 pub(super) struct Socket<S> {
     tcp: S,
     tls: Option<Box<ServerConnection>>,

@@ -26,7 +26,6 @@ use crate::{Edge, client_socket, cors, metrics};
 use signaling_core::edge::{ClientKey, ConnectRequest, DialectClient, Newcomer, PresentedToken, Refusal};
 use signaling_core::ws::encode;
 
-/// Path of connect requests.
 pub(super) const PATH: &str = "/v1/connect";
 /// Maximum time for a node's decision. After it the client is refused with 503.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(8);

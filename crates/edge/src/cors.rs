@@ -14,7 +14,6 @@ use crate::identity::Origins;
 /// Time that a browser may cache the preflight answer, in seconds.
 const MAX_AGE: &str = "600";
 
-/// Returns `true` for a CORS preflight request.
 pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     request.method() == Method::OPTIONS

@@ -68,7 +68,6 @@ const IGNORED: [Ignored; 7] = [
 const ANSWERS: [Answer; 3] = [Answer::Expire, Answer::Error, Answer::SubscribeFailed];
 const CLAIMS: [Claim; 3] = [Claim::New, Claim::TakenOver, Claim::Refused];
 
-/// Publishes the counts of the core.
 pub(super) fn publish(core: &EdgeCore) {
     let sockets = core.figures().dialect_sockets;
     for (dialect, sockets) in Dialect::ALL.into_iter().zip(sockets) {

@@ -119,7 +119,6 @@ pub fn has_websocket_upgrade(headers: &HeaderMap) -> bool {
     lists(headers, header::UPGRADE, "websocket")
 }
 
-/// Reads the offered subprotocols.
 fn read_offers(headers: &HeaderMap, accept: &mut Accept) -> Result<(), Refused> {
     for value in headers.get_all(header::SEC_WEBSOCKET_PROTOCOL) {
         let value = value.to_str().map_err(|_| bad_request("Sec-WebSocket-Protocol must be plain ASCII"))?;

@@ -30,12 +30,10 @@ struct Connection {
 }
 
 impl Handshakes {
-    /// Creates an empty set with a limit of connections.
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, next: 0, connection_by_key: BTreeMap::new(), keys_by_network: HashMap::new() }
     }
 
-    /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.connection_by_key.len()
     }

@@ -33,7 +33,6 @@ pub enum LinkEvent {
     Closed(TrunkCloseReason),
 }
 
-/// All links of one edge.
 #[derive(Default)]
 pub(super) struct Links {
     trunks: SecondaryMap<LinkKey, TrunkLink>,
@@ -45,7 +44,6 @@ struct TrunkLink {
     flushes: Flushes,
 }
 
-/// Flushes of one trunk.
 #[derive(Default)]
 struct Flushes {
     last: LastFlush,

@@ -133,7 +133,6 @@ pub(super) fn publish_limits(config: &EdgeConfig) {
     }
 }
 
-/// Publishes the counts of the core.
 pub(super) fn publish(core: &EdgeCore) {
     let (metrics, counts, figures) = (&*METRICS, core.counts(), core.figures());
     metrics.delivery.publish(core.delays().counts());
@@ -157,7 +156,6 @@ pub(super) fn publish(core: &EdgeCore) {
     metrics.read_pauses.publish(counts.read_pauses);
 }
 
-/// Counts a refusal.
 pub(super) fn refused(reason: RefusalReason) {
     METRICS.refused.of(reason).inc();
 }

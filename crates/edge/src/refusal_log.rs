@@ -27,7 +27,6 @@ pub(super) struct RefusalLog {
 }
 
 impl RefusalLog {
-    /// Creates a log without refusals.
     pub(super) fn new(now: Instant) -> Self {
         Self { logged: HashMap::new(), lines: TokenBucket::full(now), unlogged: 0 }
     }

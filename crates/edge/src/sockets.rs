@@ -147,12 +147,10 @@ enum Owner {
     Link(LinkKey),
 }
 
-/// Returns the poll token of a client's socket.
 pub(super) fn token_of(client: ClientKey) -> Token {
     Token(client.data().as_ffi() as usize)
 }
 
-/// Returns the poll token of a link's socket.
 pub(super) fn token_of_link(link: LinkKey) -> Token {
     Token((link.data().as_ffi() | OF_LINK) as usize)
 }

@@ -55,7 +55,6 @@ pub(super) struct Client {
     admitted: Rc<AdmittedClient>,
 }
 
-/// All state of an edge.
 pub(super) struct State {
     pub(super) core: EdgeCore,
     backend: Box<dyn Backend>,
@@ -187,7 +186,6 @@ impl State {
         self.clients.values().find(|client| client.id.as_str() == id).map(|client| client.session)
     }
 
-    /// Logs the failed upgrade of an admitted client.
     pub(super) fn upgrade_failed(&self, key: Option<ClientKey>, error: &dyn std::error::Error) {
         if let Some(client) = key.and_then(|key| self.clients.get(key)) {
             debug!(client = %client.id, session = %client.session, %error, "upgrade failed");

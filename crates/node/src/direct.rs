@@ -26,7 +26,6 @@ const REASSIGN_INTERVAL: Duration = Duration::from_millis(20);
 /// The node's own edge. Clones share it.
 #[derive(Clone)]
 pub(crate) struct DirectEdge {
-    /// The edge, for drains and reports.
     pub(crate) edge: Edge,
     node: Node,
     link: LinkKey,

@@ -28,7 +28,6 @@ use crate::{Node, inbound_lanes, trunks};
 const FIRST_VIEW_TIMEOUT: Duration = Duration::from_secs(1);
 const FIRST_VIEW_POLL: Duration = Duration::from_millis(20);
 
-/// Context of the internal listener.
 #[derive(Clone)]
 pub(crate) struct Internal {
     /// The node.

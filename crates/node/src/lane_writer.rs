@@ -20,7 +20,6 @@ const MAX_OTHERS: usize = 4;
 pub(super) struct LaneWriter(Rc<RefCell<Option<Sender<Bytes, io::Error>>>>);
 
 impl LaneWriter {
-    /// Returns a writer and its body.
     pub(super) fn new() -> (Self, Channel<Bytes, io::Error>) {
         let (sender, body) = Channel::new(MAX_WINDOW_BATCHES + MAX_OTHERS);
         (Self(Rc::new(RefCell::new(Some(sender)))), body)

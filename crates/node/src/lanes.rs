@@ -110,7 +110,6 @@ pub(super) fn update_lanes(node: &Node) {
     }
 }
 
-/// Task of one lane.
 struct LaneSender {
     node: Node,
     client: LaneClient,

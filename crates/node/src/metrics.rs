@@ -131,7 +131,6 @@ pub(super) fn publish_limits(settings: &Settings) {
     METRICS.room_bytes_limit.publish(settings.rooms.max_bytes as u64);
 }
 
-/// Publishes the counts and figures of the core.
 pub(super) fn publish(core: &NodeCore) {
     let (metrics, counts) = (&*METRICS, core.counts());
     publish_suspects(core.peers().suspects().count());

@@ -29,9 +29,7 @@ use signaling_core::node::{IDLE_SWEEP_INTERVAL, NodeCore, PeerKey, SWEEP_INTERVA
 #[derive(Clone)]
 pub struct Node(pub(crate) Rc<RefCell<State>>);
 
-/// Maximum time to close trunks.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
-/// Interval of checks whether trunks are closed.
 const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Minimum time between two log entries about undelivered senders.
@@ -65,7 +63,6 @@ pub(crate) struct State {
     pub(crate) is_prompt: bool,
 }
 
-/// The lane to one peer.
 pub(crate) struct OutboundLane {
     pub(crate) route: Route,
     pub(crate) signal: Rc<FlushSignal>,

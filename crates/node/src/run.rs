@@ -30,7 +30,6 @@ use signaling_core::node::{HoldLimits, NodeCore, Rules, Settings};
 
 /// Larger than a page of 1,000 clients, and than 10,000 kicks of 255 characters.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
-/// Interval at which a draining node checks whether it can stop.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Minimum time that a draining node keeps running, for servers with an older view.
 const MIN_DRAIN_TIME: Duration = Duration::from_secs(1);

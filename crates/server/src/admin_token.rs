@@ -4,7 +4,6 @@ use std::fmt;
 
 use subtle::ConstantTimeEq as _;
 
-/// Minimum length of an admin token, in bytes.
 const MIN_BYTES: usize = 16;
 
 /// A token of at least 16 visible ASCII characters. Prints as `***`.

@@ -31,7 +31,6 @@ pub(crate) struct Pending {
     was_sent: bool,
 }
 
-/// Requests of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     limits: Limits,
@@ -242,7 +241,6 @@ impl Requests {
 pub(crate) struct Removed {
     /// `None`: the application has the outcome already, or the request is of an earlier process.
     pub(crate) ticket: Option<Ticket>,
-    /// `true` if it was sent.
     pub(crate) sent: bool,
     /// Room of a join; `None` for others.
     pub(crate) joined: Option<String>,

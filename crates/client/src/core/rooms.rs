@@ -44,7 +44,6 @@ impl Rooms {
         Self { rooms: saved.into_iter().map(kept).collect(), paused_until: 0 }
     }
 
-    /// Returns the saved form.
     pub(crate) fn save(&self) -> Vec<SavedRoom> {
         let saved = |kept: &Kept| {
             let rejoins = kept.seat != Seat::Held;

@@ -18,7 +18,6 @@ struct Current {
     text: String,
     /// `None`: used until a server rejects it.
     renew_at: Option<Ms>,
-    /// Number of attempts with this token.
     attempts: u32,
 }
 

@@ -37,7 +37,6 @@ pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     Opening::anonymous(head, &name::of_uuid(Dialect::GStreamer, own), translator)
 }
 
-/// The translator of a `GStreamer` client.
 #[derive(Debug, Default)]
 pub(crate) struct GStreamer {
     own: Uuid,

@@ -86,7 +86,6 @@ impl GStreamer {
         }
     }
 
-    /// Handles changes of the room's members.
     pub(super) fn change(&mut self, joined: &[Member<'_>], left: &[Former<'_>], out: &mut Out) {
         for former in left {
             let Some(peer) = name::uuid(Dialect::GStreamer, former.client_id) else { continue };

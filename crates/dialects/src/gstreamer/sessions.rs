@@ -22,10 +22,8 @@ pub(super) enum Part {
     Consumer,
 }
 
-/// A session with another peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Session {
-    /// Id of the other peer.
     pub(super) partner: Uuid,
     pub(super) part: Part,
     /// Id of the client's signal that the partner must receive, or else there is no session: the
@@ -68,7 +66,6 @@ pub(super) fn session_id(secret: [u8; 16], number: u64) -> Uuid {
     name::random_uuid(&hash.finalize().into())
 }
 
-/// Sessions of one client.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     /// Open and unanswered sessions, by session id.
@@ -112,7 +109,6 @@ impl Sessions {
         listed.for_each(|session| session.presence = Presence::Missing);
     }
 
-    /// Returns the approximate size, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.by_id.len() * (size_of::<Uuid>() + size_of::<Session>() + 32)
     }

@@ -12,7 +12,6 @@ use uuid::Uuid;
 
 const NULL: &str = "null";
 
-/// Role of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Role {
@@ -42,7 +41,6 @@ pub(super) fn quote_roles(roles: &[Role]) -> String {
     serde_json::to_string(roles).unwrap_or_default()
 }
 
-/// Status of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) roles: Vec<Role>,

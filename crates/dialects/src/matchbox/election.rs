@@ -62,7 +62,6 @@ enum Phase {
     Done,
 }
 
-/// State of one client's election.
 #[derive(Debug)]
 pub(super) struct Election {
     own: Uuid,
@@ -176,7 +175,6 @@ impl Election {
         }
     }
 
-    /// Returns the approximate size, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.queue.bytes() + (self.firm.len() + self.full.len()) * 32
     }

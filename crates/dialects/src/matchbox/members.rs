@@ -41,7 +41,6 @@ impl Matchbox {
         self.members_changed(now, is_queue, out);
     }
 
-    /// Handles changes of members.
     pub(super) fn changed(
         &mut self,
         now: Instant,

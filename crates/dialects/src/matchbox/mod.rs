@@ -42,14 +42,12 @@ struct Room {
     was_full: bool,
 }
 
-/// The translator of a matchbox client.
 #[derive(Debug)]
 pub(crate) struct Matchbox {
     own: Uuid,
     rooms: Rooms,
     /// `true` once the session is open.
     is_welcome: bool,
-    /// `true` once the client has its id.
     has_id: bool,
     /// Number of groups that the client has entered.
     entries: u64,

@@ -83,12 +83,10 @@ impl Peers {
         frames.push(format!(r#"{{"PeerLeft":"{peer}"}}"#));
     }
 
-    /// Returns all present peers.
     pub(super) fn present(&self) -> Vec<Uuid> {
         self.present.keys().copied().collect()
     }
 
-    /// Returns the approximate size, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.present.len() * (size_of::<(Uuid, Contact)>() + 16) + self.gone.len() * size_of::<Uuid>()
     }

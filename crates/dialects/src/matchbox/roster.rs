@@ -76,7 +76,6 @@ impl Claim {
     }
 }
 
-/// A member of a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Member {
     pub(super) id: Uuid,
@@ -175,7 +174,6 @@ impl Roster {
         clients
     }
 
-    /// Returns the number of members.
     pub(super) fn len(&self) -> usize {
         self.members.len()
     }
@@ -195,7 +193,6 @@ impl Roster {
         self.members.iter().skip_while(|member| member.id != self.own).skip(1)
     }
 
-    /// Returns the size of the list, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.members.len() * size_of::<Member>()
     }

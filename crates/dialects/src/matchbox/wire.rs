@@ -10,7 +10,6 @@ use crate::event::IgnoredReason;
 use crate::json::Object;
 use uuid::Uuid;
 
-/// Message of a client.
 #[derive(Debug, Deserialize)]
 enum Message<'a> {
     Signal(#[serde(borrow)] Signal<'a>),

@@ -45,7 +45,6 @@ fn fits(id: &str) -> bool {
     id.len() <= MAX_ID_BYTES && (6 * id.len() <= MAX_ID_BYTES || quote(id).len() - 2 <= MAX_ID_BYTES)
 }
 
-/// The translator of a PeerJS client.
 #[derive(Debug)]
 pub(crate) struct PeerJs {
     key: String,
@@ -57,7 +56,6 @@ pub(crate) struct PeerJs {
     expiry: Expiry,
 }
 
-/// The recipient of a client's message.
 enum Recipient<'a> {
     /// No `dst`, or one that is false in JavaScript.
     Absent,

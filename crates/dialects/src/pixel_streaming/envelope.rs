@@ -41,7 +41,6 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    /// Returns the `data`.
     pub(super) fn to_json(&self) -> String {
         match self {
             Self::Probe => r#"{"k":"probe"}"#.to_owned(),

@@ -79,7 +79,6 @@ impl Listing {
         false
     }
 
-    /// Returns the size of the ids, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes + self.ids.as_ref().map_or(0, |ids| ids.capacity() * size_of::<String>())
     }

@@ -49,7 +49,6 @@ impl Liveness {
         }
     }
 
-    /// Returns the size of the claimants, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.claimants.capacity() * size_of::<Peer>()
     }

@@ -27,7 +27,6 @@ pub(super) fn players_room(id: &str) -> String {
 /// An input's time and effects, and the client's requests.
 pub(super) struct Context<'a> {
     pub(super) now: Instant,
-    /// The client itself.
     pub(super) own: Peer,
     pub(super) role: Role,
     pub(super) requests: &'a mut RoomRequests,

@@ -47,7 +47,6 @@ impl Peer {
         name::internal(Dialect::PixelStreaming, &[kind, &self.number.to_string()])
     }
 
-    /// Returns the `playerId`.
     pub(super) fn player_id(self) -> String {
         format!("{PLAYER}{}", self.number)
     }

@@ -31,7 +31,6 @@ struct Snapshot {
     found: BTreeMap<Peer, u64>,
 }
 
-/// The players of one client.
 #[derive(Debug, Default)]
 pub(super) struct Players {
     /// Maximum accepted players, without SFUs. `None`: no limit.
@@ -94,7 +93,6 @@ impl Players {
         missing.into_iter().for_each(|peer| self.remove(context, peer));
     }
 
-    /// Handles changes of the room's members.
     pub(super) fn change(&mut self, context: &mut Context<'_>, joined: &[Present<'_>], left: &[Peer]) {
         for peer in left {
             self.remove(context, *peer);
@@ -119,7 +117,6 @@ impl Players {
         all.into_iter().for_each(|peer| self.remove(context, peer));
     }
 
-    /// Returns the approximate size of all players, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let found = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.found.len());
         (self.present.len() + found) * (size_of::<(Peer, Player)>() + 32)

@@ -67,7 +67,6 @@ pub(super) enum Progress {
     StreamerGone,
 }
 
-/// The subscription of one client.
 #[derive(Debug, Default)]
 pub(super) struct Subscription {
     current: Option<Current>,
@@ -312,7 +311,6 @@ impl Subscription {
         self.attempt.as_ref().map(|attempt| attempt.since + MAX_WAIT)
     }
 
-    /// Returns the approximate size of the state, in bytes.
     pub(super) fn retained_bytes(&self) -> usize {
         let attempt = self
             .attempt

@@ -9,7 +9,6 @@ const MAX_MEMBERS: usize = 500;
 /// Minimum time between two lists.
 const LIST_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Members of a room.
 #[derive(Debug, Default)]
 pub(super) struct Members {
     /// Present members in order of joining.
@@ -65,7 +64,6 @@ impl Members {
         Some(format!(r#"{{"type":"joined","otherPeerIds":[{}]}}"#, ids.join(",")))
     }
 
-    /// Returns the size of the lists, in bytes.
     pub(super) fn bytes(&self) -> usize {
         (self.present.len() + self.listed.len()) * size_of::<PeerId>()
     }

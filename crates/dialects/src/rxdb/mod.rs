@@ -49,7 +49,6 @@ pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     Opening::anonymous(head, &own.to_name(), Rxdb::new(own))
 }
 
-/// The translator of an rxdb client.
 #[derive(Debug)]
 pub(crate) struct Rxdb {
     own: PeerId,

@@ -4,7 +4,6 @@ use crate::{Dialect, name};
 
 const LETTERS: usize = 12;
 
-/// Id of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PeerId([u8; LETTERS]);
 
@@ -36,7 +35,6 @@ impl PeerId {
         name::internal(Dialect::Rxdb, &[self.as_str()])
     }
 
-    /// Returns the letters.
     pub(super) fn as_str(&self) -> &str {
         // Letters are ASCII.
         str::from_utf8(&self.0).unwrap_or_default()

@@ -11,7 +11,6 @@ use url::Url;
 )]
 pub struct BadOrigin(String);
 
-/// An allowed origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Allowed {
     Exactly(String),

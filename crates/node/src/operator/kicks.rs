@@ -98,7 +98,6 @@ pub(super) async fn list(State(api): State<OperatorApi>) -> Result<Json<Kicks>, 
     Ok(Json(api.core(kicks).await?))
 }
 
-/// Returns the kicks that a node remembers.
 pub(crate) fn kicks(core: &NodeCore) -> Kicks {
     let kick = |(name, at): (&KickName, u64)| Kick { client_id: name.as_str().to_owned(), at };
     Kicks { kicks: core.kicks().iter().map(kick).collect() }

@@ -30,7 +30,6 @@ pub(crate) use self::kicks::{kicks, learn_kicks};
 pub(crate) use self::peer_queries::PeerQueries;
 pub(crate) use self::rooms::OperatorReply;
 
-/// State of the operator routes.
 #[derive(Clone)]
 pub(crate) struct OperatorApi {
     /// Caller of functions on the node's own thread, with the node, its edge and its status.

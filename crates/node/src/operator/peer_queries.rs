@@ -23,7 +23,6 @@ pub(crate) struct PeerQueries {
 }
 
 impl PeerQueries {
-    /// Returns the latest view.
     pub(super) fn view(&self) -> Arc<View> {
         self.views.borrow().clone()
     }
