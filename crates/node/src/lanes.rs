@@ -12,10 +12,10 @@ use signaling_core::node::{BatchError, InboundExchange, NodeCore, PeerKey};
 use signaling_membership::View;
 use signaling_protocol::{Backoff, NodeId};
 use signaling_server::FlushSignal;
-use signaling_server::proofs::{INCARNATION_HEADER, Proofs, Purpose};
+use signaling_server::proofs::{Proofs, Purpose, incarnation_in};
 use signaling_server::server_client::refusal_text;
 use signaling_wire::lane::{self, Frame, FrameReader, Opening};
-use signaling_wire::{DecodeError, ExchangeNumber, Incarnation};
+use signaling_wire::{DecodeError, ExchangeNumber};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -299,8 +299,4 @@ impl LaneSender {
     fn with_core<R>(&self, call: impl FnOnce(&mut NodeCore, Instant) -> R) -> R {
         self.node.with_core(|core| call(core, Instant::now()))
     }
-}
-
-fn incarnation_in(headers: &HeaderMap) -> Option<Incarnation> {
-    headers.get(INCARNATION_HEADER)?.to_str().ok()?.parse().ok()
 }

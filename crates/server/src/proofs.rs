@@ -81,15 +81,6 @@ pub enum ProofError {
     OtherSeed,
 }
 
-impl ProofError {
-    fn code(self) -> (StatusCode, &'static str) {
-        match self {
-            Self::OtherProcess | Self::NoProof => (StatusCode::UNAUTHORIZED, "unauthorized"),
-            Self::OtherSeed => (StatusCode::CONFLICT, "other_hash_seed"),
-        }
-    }
-}
-
 /// Makes this server's proofs, and checks those of others. Clones share what they learn.
 #[derive(Debug, Clone)]
 pub struct Proofs {
@@ -133,7 +124,7 @@ impl Proofs {
         }
         let incarnation = self.known().get(server).copied();
         if let Some(incarnation) = incarnation {
-            let mac = mac(&secret, purpose, (&self.id, server), incarnation);
+            let mac = hmac::sign(secret.between_servers(), &message(purpose, (&self.id, server), incarnation));
             if let Ok(mut proof) = HeaderValue::from_str(&format!("{SCHEME} {incarnation}.{}", encoded(&mac))) {
                 proof.set_sensitive(true);
                 headers.insert(AUTHORIZATION, proof);
@@ -145,8 +136,7 @@ impl Proofs {
     /// Reads the incarnation of `server` from its refusal of a request with the headers `sent`.
     /// Returns `true` if they had no proof for that process, so that another try may succeed.
     pub fn learn(&self, server: &NodeId, sent: &HeaderMap, refusal: &HeaderMap) -> bool {
-        let text = refusal.get(INCARNATION_HEADER).and_then(|value| value.to_str().ok());
-        let Some(incarnation) = text.and_then(|text| text.parse().ok()) else { return false };
+        let Some(incarnation) = incarnation_in(refusal) else { return false };
         let mut known = self.known();
         if known.len() >= MAX_KNOWN && !known.contains_key(server) {
             known.clear();
@@ -184,7 +174,10 @@ impl Proofs {
 
     /// Returns the answer to a refused request, with the incarnation of this server.
     pub fn refuse(&self, error: ProofError) -> Response {
-        let (status, code) = error.code();
+        let (status, code) = match error {
+            ProofError::OtherProcess | ProofError::NoProof => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            ProofError::OtherSeed => (StatusCode::CONFLICT, "other_hash_seed"),
+        };
         let message = format!("{error} (this server is {})", self.id);
         let mut response = refusal(status, code, &message, None);
         let headers = response.headers_mut();
@@ -207,8 +200,9 @@ impl Proofs {
     }
 }
 
-fn mac(secret: &MeshSecret, purpose: Purpose, names: (&NodeId, &NodeId), incarnation: Incarnation) -> hmac::Tag {
-    hmac::sign(secret.between_servers(), &message(purpose, names, incarnation))
+/// Returns the incarnation of the server that answered with these headers.
+pub fn incarnation_in(headers: &HeaderMap) -> Option<Incarnation> {
+    headers.get(INCARNATION_HEADER)?.to_str().ok()?.parse().ok()
 }
 
 /// Returns what a proof authenticates. Names have no line breaks, so that fields cannot run over.
@@ -234,6 +228,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
 
     const OLD: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
     const NEW: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
@@ -243,11 +238,8 @@ mod tests {
     }
 
     fn proofs(id: &str, process: u8, seed: &str, secrets: &[&str]) -> Proofs {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("secret");
-        std::fs::write(&path, secrets.join("\n")).unwrap();
         let seed = HashSeed::parse(seed.as_bytes()).unwrap();
-        Proofs::new(name(id), Incarnation([process; 8]), seed, Secrets::read(&path).unwrap())
+        Proofs::new(name(id), Incarnation([process; 8]), seed, testing::secrets(&secrets.join("\n")))
     }
 
     /// Opens `to` as a server does: once more if the refusal has a new incarnation.
