@@ -36,35 +36,33 @@ pub(crate) enum FromMesh<'a> {
     Other,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Fields<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     from: Cow<'a, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     room: Cow<'a, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     data: Option<&'a RawValue>,
-    #[serde(default)]
     id: Option<u64>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     code: Cow<'a, str>,
-    #[serde(default)]
     retry_after_ms: Option<u64>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     members: Vec<Member<'a>>,
-    #[serde(default)]
     more: bool,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     after: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     joined: Vec<Member<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     left: Vec<Former<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     reason: Cow<'a, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     ice_servers: Option<&'a RawValue>,
 }
 
