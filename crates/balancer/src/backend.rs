@@ -13,7 +13,6 @@ use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, NodeReport};
 use signaling_edge::{Backend, Edge, LinkEvent, unavailable};
 use signaling_protocol::NodeId;
 use signaling_server::Health;
-use signaling_server::admin::handlers::view_name;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::trunk::{OutboundTrunk, TrunkCloseReason};
 use slotmap::SecondaryMap;
@@ -75,18 +74,12 @@ impl BalancerBackend {
     pub(crate) fn report(&self, core: &EdgeCore) -> Server {
         let counts = core.counts();
         let flow = |(from, to, clients): (&str, &str, u64)| Flow { from: from.to_owned(), to: to.to_owned(), clients };
-        self.with(|state| {
-            let mut suspects: Vec<_> = state.placement.suspect_ids().map(|node| node.as_str().to_owned()).collect();
-            suspects.sort_unstable();
-            Server {
-                view: view_name(state.placement.view()),
-                clients: core.len(),
-                suspects,
-                totals: Totals { messages: counts.ups, delivered: counts.downs, unavailable: 0 },
-                latency_us: core.delays().counts().collect(),
-                flows: state.handoffs.counts().iter().map(flow).collect(),
-                ..self.status.report()
-            }
+        self.with(|state| Server {
+            clients: core.len(),
+            totals: Totals { messages: counts.ups, delivered: counts.downs, unavailable: 0 },
+            latency_us: core.delays().counts().collect(),
+            flows: state.handoffs.counts().iter().map(flow).collect(),
+            ..self.status.report(state.placement.view(), state.placement.suspect_ids())
         })
     }
 

@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
 use signaling_admin::servers::{EdgeOnNode, Server, Totals};
-use signaling_server::admin::handlers::view_name;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::proofs::Opener;
 use signaling_wire::trunk::INTERNAL_PORT_HEADER;
@@ -25,21 +24,16 @@ pub(crate) struct Floor {
 impl Floor {
     /// Returns the answer to `GET /admin/server`.
     pub(super) fn report(&self) -> Server {
-        let base = self.status.report();
         let latencies = |direct: &DirectEdge| direct.edge.with_core(|core| core.delays().counts().collect());
         let latency_us: Vec<_> = self.direct.as_ref().map(latencies).unwrap_or_default();
         self.node.with_core_ref(|core| {
             let (counts, rooms) = (core.counts(), core.rooms().figures());
-            let mut suspects: Vec<_> = core.peers().suspects().map(|node| node.as_str().to_owned()).collect();
-            suspects.sort_unstable();
             Server {
-                view: view_name(core.peers().view()),
                 clients: core.sessions(),
                 lingering: core.lingering(),
                 held_bytes: core.held_bytes(),
                 rooms: rooms.rooms,
                 edges: self.node.edges(),
-                suspects,
                 seats: rooms.members,
                 waiting: rooms.waiting,
                 totals: Totals {
@@ -48,7 +42,7 @@ impl Floor {
                     unavailable: counts.unavailable,
                 },
                 latency_us,
-                ..base
+                ..self.status.report(core.peers().view(), core.peers().suspects())
             }
         })
     }

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use ::http::Method;
 use signaling_admin::Missing;
-use signaling_admin::servers::{Balancer, Node, Nodes, Role, Server, ViewName, balancers};
+use signaling_admin::servers::{Balancer, Node, Nodes, Role, Server, balancers};
 use signaling_discovery::Discovery;
 use signaling_membership::{NodeEntry, View};
 use signaling_protocol::NodeId;
 use tokio::time::timeout;
 
 use crate::admin::BETWEEN_SERVERS;
+use crate::admin::handlers::view_name;
 use crate::server_client::{ServerClient, TOTAL_TIMEOUT};
 use crate::{Common, Health, process, unix_time};
 
@@ -37,16 +38,19 @@ impl ServerStatus {
         Self { id, role, started_ms: millis(unix_time()), stale_after, health, discovery }
     }
 
-    /// Returns the current report. The fields that depend on the role are 0 or empty: the caller
-    /// adds clients, messages, suspects and the like.
-    pub fn report(&self) -> Server {
-        let (view, age) = (self.discovery.view(), self.discovery.age());
+    /// Returns the current report, with the view in use and its suspect nodes. The fields that
+    /// depend on the role are 0 or empty: the caller adds clients, messages and the like.
+    pub fn report<'a>(&self, view: &View, suspects: impl Iterator<Item = &'a NodeId>) -> Server {
+        let age = self.discovery.age();
+        let mut suspects: Vec<_> = suspects.map(|node| node.as_str().to_owned()).collect();
+        suspects.sort_unstable();
         Server {
             id: self.id.as_str().to_owned(),
             role: self.role,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             obstacle: self.health.obstacle().map(str::to_owned),
-            view: ViewName::new(view.hash(), view.len()),
+            view: view_name(view),
+            suspects,
             started_ms: self.started_ms,
             view_age_ms: millis(age),
             view_is_stale: self.stale_after.is_some_and(|limit| age > limit),
