@@ -14,7 +14,6 @@ use signaling_protocol::{ClientId, CloseCode};
 use signaling_server::http::refusal;
 use signaling_server::unix_time;
 use signaling_wire::SessionId;
-use signaling_wire::trunk::DetachReason;
 use tracing::{debug, info_span};
 
 use crate::admission::{AdmittedClient, TooMany};
@@ -83,7 +82,7 @@ pub(super) struct Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.edge.with(|state, _| state.client_gone(key, DetachReason::Lost));
+            self.edge.with(|state, _| state.client_gone(key));
         }
     }
 }

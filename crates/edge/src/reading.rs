@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use mio::event::Event;
 use signaling_protocol::CloseCode;
-use signaling_wire::trunk::DetachReason;
 
 use crate::client_socket::{PolledSocket, ReadResult};
 use crate::metrics::{EvictionLabel, METRICS, ViolationLabel};
@@ -118,7 +117,7 @@ impl State {
         let mut buffer = std::mem::take(&mut self.scratch);
         if let Some(socket) = self.socket(key).filter(|socket| !socket.paused && socket.early.is_none()) {
             match socket.stream.try_read(&mut buffer) {
-                Ok(ReadResult { bytes: 0, read_again: false }) => self.client_gone(key, DetachReason::Lost),
+                Ok(ReadResult { bytes: 0, read_again: false }) => self.client_gone(key),
                 Ok(ReadResult { bytes, read_again }) => {
                     let read_again = read_again || socket.ends;
                     if bytes > 0 {
@@ -129,7 +128,7 @@ impl State {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => self.client_gone(key, DetachReason::Lost),
+                Err(_) => self.client_gone(key),
             }
         }
         self.scratch = buffer;

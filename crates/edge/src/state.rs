@@ -170,7 +170,7 @@ impl State {
             Ok(stream) => stream,
             Err(error) => {
                 debug!(client = %client.id, session = %client.session, %error, "cannot poll the socket of a client");
-                return self.client_gone(key, DetachReason::Lost);
+                return self.client_gone(key);
             }
         };
         debug!(client = %client.id, session = %client.session, address = %client.address, "client connected");
@@ -193,12 +193,12 @@ impl State {
     }
 
     /// Removes a client whose socket has ended, or whose request has.
-    pub(super) fn client_gone(&mut self, key: ClientKey, gone: DetachReason) {
+    pub(super) fn client_gone(&mut self, key: ClientKey) {
         let Some(client) = self.remove(key) else { return };
         if client.socket.is_some() {
             debug!(client = %client.id, session = %client.session, "socket of a client ended");
         }
-        self.core.socket_closed(key, gone);
+        self.core.socket_closed(key, DetachReason::Lost);
     }
 
     /// Closes all trunks if it detects a process pause.
@@ -285,7 +285,7 @@ impl State {
             Effect::Accept(key) => {
                 let decision = self.clients.get_mut(key).and_then(|client| client.decision.take());
                 if decision.is_none_or(|decision| decision.send(Ok(())).is_err()) {
-                    self.client_gone(key, DetachReason::Lost);
+                    self.client_gone(key);
                 }
             }
             Effect::Refuse(key, refusal) => {
@@ -348,7 +348,7 @@ impl State {
                 }
                 Err(error) => {
                     debug!(client = %client.id, session = %client.session, %error, "socket of a client failed");
-                    return self.client_gone(key, DetachReason::Lost);
+                    return self.client_gone(key);
                 }
             }
         }
