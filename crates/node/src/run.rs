@@ -48,7 +48,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let internal = Listener::bind(config.common.internal_listen).context("--internal-listen")?;
     let public = config.public.map(|address| config.edge.bind(address)).transpose().context("--public-listen")?;
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
-    let mut core = NodeCore::new(settings(&config)?);
+    let mut core = NodeCore::new(settings(&config));
     core.set_ice_servers(config.ice.servers());
     let node = Node::new(core, config.edge.coalescer.clone());
     if let Some(kicks) = &mut config.kicks {
@@ -187,8 +187,8 @@ async fn drain_direct_clients(direct: Option<&DirectEdge>, window: Duration) {
     }
 }
 
-fn settings(config: &Config) -> anyhow::Result<Settings> {
-    Ok(Settings {
+fn settings(config: &Config) -> Settings {
+    Settings {
         id: config.common.id.clone(),
         incarnation: config.common.proofs.incarnation(),
         hash_seed: config.common.hash_seed.get(),
@@ -201,5 +201,5 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
         rooms: config.rooms,
         resume_key: config.common.proofs.secrets().primary().resume_tokens().clone(),
         epoch: (Instant::now(), SystemTime::now()),
-    })
+    }
 }
