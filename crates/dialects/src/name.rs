@@ -23,18 +23,15 @@ const HASHED: &str = "~h";
 
 /// Returns the name of a foreign identifier, with at most 128 bytes.
 pub(crate) fn internal(dialect: Dialect, parts: &[&str]) -> String {
-    behind(&prefix(dialect), parts)
+    room(dialect, "", parts)
 }
 
 /// Returns the name of a room with options, as crate `rooms` reads them: `~code.options:part..`.
 pub(crate) fn room(dialect: Dialect, options: &str, parts: &[&str]) -> String {
-    behind(&room_prefix(dialect, options), parts)
-}
-
-fn behind(prefix: &str, parts: &[&str]) -> String {
+    let prefix = room_prefix(dialect, options);
     // Most names fit without another allocation.
     let mut name = String::with_capacity(64);
-    name.push_str(prefix);
+    name.push_str(&prefix);
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
             name.push(':');
@@ -105,7 +102,7 @@ pub(crate) fn random_uuid(random: &[u8; 32]) -> Uuid {
 }
 
 pub(crate) fn of_uuid(dialect: Dialect, id: Uuid) -> String {
-    format!("{}{id}", prefix(dialect))
+    format!("{}{id}", room_prefix(dialect, ""))
 }
 
 /// Returns the id in a name of [`of_uuid`]. `None`: the name is another dialect's, or has no id.
@@ -116,10 +113,6 @@ pub(crate) fn uuid(dialect: Dialect, name: &str) -> Option<Uuid> {
 /// Parses an id as the mesh writes it: lower case, with hyphens. `None`: the text is none.
 pub(crate) fn parse_uuid(text: &str) -> Option<Uuid> {
     Uuid::parse_str(text).ok().filter(|id| id.to_string() == text)
-}
-
-fn prefix(dialect: Dialect) -> String {
-    format!("~{}:", dialect.code())
 }
 
 /// Returns the begin of the names of rooms with these options. Without options it is that of ids.
@@ -235,10 +228,12 @@ mod tests {
         let id = random_uuid(&[255; 32]);
         assert_eq!(of_uuid(PJ, id), "~pj:ffffffff-ffff-4fff-bfff-ffffffffffff");
         assert_eq!(uuid(PJ, &of_uuid(PJ, id)), Some(id));
-        for other in ["~rx:ffffffff-ffff-4fff-bfff-ffffffffffff", "~pj:FFFFFFFF-ffff-4fff-bfff-ffffffffffff"] {
-            assert_eq!(uuid(PJ, other), None, "{other}");
-        }
-        for other in ["~pj:bob", "~pj:ffffffffffff4fffbfffffffffffffff"] {
+        for other in [
+            "~rx:ffffffff-ffff-4fff-bfff-ffffffffffff",
+            "~pj:FFFFFFFF-ffff-4fff-bfff-ffffffffffff",
+            "~pj:bob",
+            "~pj:ffffffffffff4fffbfffffffffffffff",
+        ] {
             assert_eq!(uuid(PJ, other), None, "{other}");
         }
     }
