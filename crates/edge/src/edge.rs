@@ -109,7 +109,7 @@ impl Edge {
 
     /// Sets the local link. `signal` wakes the task that takes its batches by [`Edge::take_batch`].
     pub fn set_local_link(&self, link: LinkKey, signal: Rc<FlushSignal>) {
-        self.with_state(|state| state.links.set_local(link, signal));
+        self.with_state(|state| state.links.local = Some((link, signal)));
     }
 
     /// Takes the local link's frames for the node, possibly none. `None`: the link is down.

@@ -36,7 +36,8 @@ pub enum LinkEvent {
 #[derive(Default)]
 pub(super) struct Links {
     trunks: SecondaryMap<LinkKey, TrunkLink>,
-    local: Option<(LinkKey, Rc<FlushSignal>)>,
+    /// Link to this process's own node, and the signal of the task that carries its batches.
+    pub(super) local: Option<(LinkKey, Rc<FlushSignal>)>,
 }
 
 struct TrunkLink {
@@ -94,11 +95,6 @@ impl Links {
         registry.register(trunk.stream().source(), token_of_link(link), interest)?;
         self.trunks.insert(link, TrunkLink { trunk, flushes: Flushes::default() });
         Ok(())
-    }
-
-    /// Sets the link to this process's own node. `signal` wakes the task that carries its batches.
-    pub(super) fn set_local(&mut self, link: LinkKey, signal: Rc<FlushSignal>) {
-        self.local = Some((link, signal));
     }
 
     /// Returns the number of trunks that are not closed.
