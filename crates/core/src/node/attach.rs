@@ -10,7 +10,7 @@ use signaling_wire::trunk::{Attach, DetachReason, Slot, ToEdge};
 use signaling_wire::{RateDebts, RemainingTtl, SessionId, resume};
 
 use super::linger::Lingering;
-use super::session::{Contender, Session};
+use super::session::{Newcomer, Session};
 use super::takeover::{REPLACED_BY_NEWER, take_owed};
 use super::{NodeCore, SessionKey, TrunkKey};
 
@@ -98,15 +98,6 @@ impl NodeCore {
         session.grant = Some(Rc::new(grant));
         let id = session.id;
         self.with_rooms(|rooms| rooms.leave_forbidden_rooms(id));
-    }
-
-    /// Resumes the holder's session for a newcomer.
-    pub(super) fn resume(&mut self, now: Instant, arrival: Session, holder: SessionKey) {
-        let Some(session) = self.directory.get(holder) else { return };
-        let arrival = arrival.resuming(Lingering::of(session, now), &self.settings.rules);
-        self.counts.resumed += 1;
-        let former = self.supersede(now, holder, REPLACED_BY_NEWER);
-        self.admit(now, arrival, former, true);
     }
 
     /// Admits or rejects a client whose id has no attached session. `proven` is the session of its
@@ -293,7 +284,7 @@ impl NodeCore {
             self.deliver_or_hold(now, client_id.as_str(), message);
         }
         self.rooms.end_delay(now, id);
-        if let Some(Contender { arrival, proven, proves, .. }) = contender.map(|contender| *contender) {
+        if let Some(Newcomer { arrival, proven, proves, .. }) = contender.map(|contender| *contender) {
             match self.directory.lingering.remove(&client_id) {
                 // Its edge is lost, which does not end the socket.
                 lingering if proves && !reported_end => {

@@ -14,8 +14,7 @@ use slotmap::SlotMap;
 use super::linger::Lingering;
 use super::lingering_subjects::LingeringSubjects;
 use super::location::Location;
-use super::pending_resume::PendingResume;
-use super::session::{Contender, Session};
+use super::session::{Newcomer, Session};
 use super::{Rules, SessionKey, TrunkKey};
 
 /// Number of undelivered signals of a session between two reports.
@@ -49,7 +48,7 @@ pub(super) struct Directory {
     /// Clients at other nodes than the ranking names.
     pub(super) locations: HashMap<ClientId, Location>,
     /// Newcomers that wait for their sessions, at most one for each client.
-    pub(super) pending_resumes: HashMap<ClientId, PendingResume>,
+    pub(super) pending_resumes: HashMap<ClientId, Newcomer>,
     /// Sessions with a contender now or at the last sweep.
     contended: BTreeSet<SessionKey>,
     /// Sessions that lost their id to another socket, with the end of their edges' time to confirm.
@@ -204,7 +203,7 @@ impl Directory {
     }
 
     /// Takes the newcomers whose wait for their sessions is over, sorted by client id.
-    pub(super) fn take_overdue_resumes(&mut self, now: Instant) -> Vec<PendingResume> {
+    pub(super) fn take_overdue_resumes(&mut self, now: Instant) -> Vec<Newcomer> {
         let mut overdue: Vec<_> = self
             .pending_resumes
             .extract_if(|_, newcomer| newcomer.until <= now)
@@ -215,7 +214,7 @@ impl Directory {
     }
 
     /// Adds a contender for a session's id. Fails with it if the session is gone or has another.
-    pub(super) fn contend(&mut self, holder: SessionKey, contender: Box<Contender>) -> Result<(), Box<Contender>> {
+    pub(super) fn contend(&mut self, holder: SessionKey, contender: Box<Newcomer>) -> Result<(), Box<Newcomer>> {
         let Some(session) = self.sessions.get_mut(holder).filter(|session| session.contender.is_none()) else {
             return Err(contender);
         };
@@ -224,35 +223,27 @@ impl Directory {
         Ok(())
     }
 
-    /// Takes the contenders for which `is_overdue` returns `true`, with their ids' holders.
-    pub(super) fn take_overdue_contenders(
-        &mut self,
-        is_overdue: impl Fn(&Contender) -> bool,
-    ) -> Vec<(SessionKey, Contender)> {
+    /// Takes the contenders whose wait is over, with their ids' holders.
+    pub(super) fn take_overdue_contenders(&mut self, now: Instant) -> Vec<(SessionKey, Newcomer)> {
         let Self { sessions, contended, .. } = self;
         let mut overdue = Vec::new();
         contended.retain(|holder| {
             let Some(contender) = sessions.get_mut(*holder).map(|session| &mut session.contender) else { return false };
-            overdue.extend(contender.take_if(|it| is_overdue(it)).map(|contender| (*holder, *contender)));
+            overdue.extend(contender.take_if(|it| it.until <= now).map(|contender| (*holder, *contender)));
             contender.is_some()
         });
         overdue
     }
 
-    /// Takes the newcomer of a client in this slot that waits for its own client's answer, and the
-    /// session of its resume token or credential. `None`: none does.
-    pub(super) fn take_prover(&mut self, at: (TrunkKey, Slot), client: &str) -> Option<(Session, Option<SessionId>)> {
-        let is_it = |arrival: &Session, proves: bool| proves && (arrival.trunk, arrival.slot) == at;
-        let holder = self.attached(client);
-        let contender = holder.and_then(|holder| {
-            self.get_mut(holder)?
-                .contender
-                .take_if(|it| is_it(&it.arrival, it.proves))
-                .map(|it| (it.arrival, it.proven))
-        });
-        contender.or_else(|| {
-            self.pending_resumes.get(client).filter(|it| is_it(&it.arrival, it.proves))?;
-            self.pending_resumes.remove(client).map(|it| (it.arrival, it.session))
+    /// Takes the newcomer of a client in this slot that waits for its own client's answer. `None`:
+    /// none does.
+    pub(super) fn take_prover(&mut self, at: (TrunkKey, Slot), client: &str) -> Option<Newcomer> {
+        let is_it = |it: &Newcomer| it.proves && (it.arrival.trunk, it.arrival.slot) == at;
+        let holder = self.attached(client).and_then(|holder| self.sessions.get_mut(holder));
+        let contender = holder.and_then(|holder| holder.contender.take_if(|it| is_it(it)));
+        contender.map(|it| *it).or_else(|| {
+            self.pending_resumes.get(client).filter(|it| is_it(it))?;
+            self.pending_resumes.remove(client)
         })
     }
 
@@ -351,8 +342,7 @@ mod tests {
         let mut directory = Directory::default();
         let holder = directory.attach(session(0));
         for slot in 1..10 {
-            let (arrival, since) = (session(slot), Instant::now());
-            let contender = Contender { arrival, proven: None, proves: false, since };
+            let contender = Newcomer { arrival: session(slot), proven: None, proves: false, until: Instant::now() };
             assert!(directory.contend(holder, Box::new(contender)).is_ok());
             assert!(directory.drop_newcomers(|_, of| of == slot));
         }

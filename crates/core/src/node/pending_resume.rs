@@ -10,38 +10,23 @@ use signaling_wire::forward::Item;
 use signaling_wire::trunk::ToEdge;
 
 use super::NodeCore;
-use super::session::Session;
+use super::session::{Newcomer, Session};
 use super::takeover::{LATER_WAITS, NO_ANSWER};
 
 /// Maximum wait for the session, many times the duration of a batch.
 const SESSION_WAIT: Duration = Duration::from_millis(500);
 
-/// A newcomer, which is a socket without a session here, that waits for its client's answer or for
-/// the session of its token.
-#[derive(Debug)]
-pub(super) struct PendingResume {
-    /// Its session, unless it resumes that of its token.
-    pub(super) arrival: Session,
-    /// The session of its resume token or credential. `None`: it has a right to the id by its token
-    /// alone.
-    pub(super) session: Option<SessionId>,
-    /// `true` while it waits for its own client's answer.
-    pub(super) proves: bool,
-    /// End of the wait.
-    pub(super) until: Instant,
-}
-
 impl NodeCore {
     /// Has a newcomer's client prove that it lives. Of one that has, requests the session from all
     /// peers, for at most 500 ms; without a session it is admitted. Rejects an earlier newcomer of
     /// the client, or this one if the earlier one has proven that it lives.
-    pub(super) fn await_session(&mut self, now: Instant, arrival: Session, session: Option<SessionId>) {
+    pub(super) fn await_session(&mut self, now: Instant, arrival: Session, proven: Option<SessionId>) {
         let proves = !arrival.live;
         if proves && self.directory.pending_resumes.get(&arrival.client_id).is_some_and(|earlier| !earlier.proves) {
             return self.reject(arrival.trunk, arrival.slot, &LATER_WAITS);
         }
         let until = now + if proves { 2 * self.settings.rules.takeover_answer } else { SESSION_WAIT };
-        match session {
+        match proven {
             _ if proves => self.trunks.send(arrival.trunk, &ToEdge::Prove { slot: arrival.slot }),
             Some(session) => {
                 let (client_id, accepted_at_us) = (arrival.client_id.as_str(), arrival.accepted_at_us);
@@ -50,7 +35,7 @@ impl NodeCore {
             None => return self.arrive(now, arrival, None, None),
         }
         let client = arrival.client_id.clone();
-        let newcomer = PendingResume { arrival, session, proves, until };
+        let newcomer = Newcomer { arrival, proven, proves, until };
         if let Some(earlier) = self.directory.pending_resumes.insert(client, newcomer) {
             self.reject(earlier.arrival.trunk, earlier.arrival.slot, &LATER_WAITS);
         }
@@ -62,7 +47,7 @@ impl NodeCore {
     pub(super) fn attach_pending_resume(&mut self, now: Instant, client: &ClientId) -> bool {
         let Some(newcomer) = self.directory.pending_resumes.remove(client) else { return false };
         let lingering = self.directory.lingering.remove(client);
-        self.arrive(now, newcomer.arrival, newcomer.session, lingering);
+        self.arrive(now, newcomer.arrival, newcomer.proven, lingering);
         true
     }
 
@@ -70,10 +55,10 @@ impl NodeCore {
     /// its session if a socket here has it by now, or challenges the socket of another session.
     /// Without a socket it becomes a new client.
     pub(super) fn end_overdue_resumes(&mut self, now: Instant) {
-        for PendingResume { arrival, session, proves, .. } in self.directory.take_overdue_resumes(now) {
+        for Newcomer { arrival, proven, proves, .. } in self.directory.take_overdue_resumes(now) {
             match self.directory.attached(arrival.client_id.as_str()) {
                 _ if proves => self.reject(arrival.trunk, arrival.slot, &NO_ANSWER),
-                Some(holder) => self.challenge(now, holder, arrival, session),
+                Some(holder) => self.challenge(now, holder, arrival, proven),
                 None => self.admit(now, arrival, None, false),
             }
         }

@@ -37,18 +37,18 @@ impl OutcomeRun {
     }
 }
 
-/// A newcomer whose id another session holds.
+/// A newcomer that waits: for an id that another session holds, or for its session.
 #[derive(Debug)]
-pub(super) struct Contender {
-    /// Its session, if it gets the id.
+pub(super) struct Newcomer {
+    /// Its session, unless it resumes another one.
     pub(super) arrival: Session,
     /// The session of its resume token or credential. `None`: it has neither.
     pub(super) proven: Option<SessionId>,
     /// `true` if it has a right to the id and waits for its own client's answer. `false`: it waits
-    /// for the holder to answer or fail.
+    /// for the holder to answer or fail, or for its session.
     pub(super) proves: bool,
-    /// Start of the wait.
-    pub(super) since: Instant,
+    /// End of the wait.
+    pub(super) until: Instant,
 }
 
 /// A client's presence in the mesh.
@@ -105,7 +105,7 @@ pub(super) struct Session {
     /// Outcomes that are not written to its trunk yet. `None`: none.
     pub(super) outcomes: Option<OutcomeRun>,
     /// A newcomer that waits for its client id. `None`: none.
-    pub(super) contender: Option<Box<Contender>>,
+    pub(super) contender: Option<Box<Newcomer>>,
     /// Number of its undelivered signals at this node. Copies of broadcasts do not count.
     pub(super) undelivered: u32,
     last_down_seq: DownSeq,

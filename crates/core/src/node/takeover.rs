@@ -9,7 +9,8 @@ use signaling_wire::trunk::{Slot, ToEdge};
 
 use super::attach::{IN_USE, Rejection};
 use super::hold::InboundMessage;
-use super::session::{Contender, Session};
+use super::linger::Lingering;
+use super::session::{Newcomer, Session};
 use super::{NodeCore, SessionKey, TrunkKey};
 
 /// Close code and reason for the socket that loses its client id.
@@ -44,7 +45,10 @@ impl NodeCore {
         if proves {
             self.reject_contender(holder, &LATER_WAITS);
         }
-        match self.directory.contend(holder, Box::new(Contender { arrival, proven, proves, since: now })) {
+        let answer_time = self.settings.rules.takeover_answer;
+        // The edge of a newcomer that has to answer begins later, and ends its wait.
+        let until = now + if proves { 2 * answer_time } else { answer_time };
+        match self.directory.contend(holder, Box::new(Newcomer { arrival, proven, proves, until })) {
             Ok(()) if proves => self.trunks.send(newcomer_edge, &ToEdge::Prove { slot: newcomer }),
             Ok(()) => self.trunks.send(edge, &ToEdge::Probe { slot }),
             Err(rejected) => self.reject(rejected.arrival.trunk, rejected.arrival.slot, &IN_USE),
@@ -54,11 +58,15 @@ impl NodeCore {
     /// Gives an id to a newcomer with a right to it. It resumes the holder's session if `proven` is
     /// that.
     fn take_over(&mut self, now: Instant, holder: SessionKey, arrival: Session, proven: Option<SessionId>) {
-        if proven.is_some() && self.directory.get(holder).map(|session| session.id) == proven {
-            return self.resume(now, arrival, holder);
-        }
+        let Some(session) = self.directory.get(holder) else { return };
+        let resumes = proven == Some(session.id);
+        let arrival = match resumes {
+            true => arrival.resuming(Lingering::of(session, now), &self.settings.rules),
+            false => arrival,
+        };
+        self.counts.resumed += u64::from(resumes);
         let former = self.supersede(now, holder, REPLACED_BY_NEWER);
-        self.admit(now, arrival, former, false);
+        self.admit(now, arrival, former, resumes);
     }
 
     /// Handles the answer of a contended id's holder: a newcomer without a right to the id is
@@ -72,7 +80,7 @@ impl NodeCore {
 
     /// Handles the answer of a newcomer with a right to the id: it gets the id.
     pub(super) fn proved(&mut self, now: Instant, at: (TrunkKey, Slot), client_id: &str) {
-        if let Some((mut arrival, proven)) = self.directory.take_prover(at, client_id) {
+        if let Some(Newcomer { mut arrival, proven, .. }) = self.directory.take_prover(at, client_id) {
             arrival.live = true;
             self.newcomer(now, arrival, proven);
         }
@@ -86,7 +94,7 @@ impl NodeCore {
 
     /// Has the edge of a newcomer that waited here attach it again, since the holder of its id is
     /// at another node now.
-    pub(super) fn send_on(&mut self, contender: &Contender) {
+    pub(super) fn send_on(&mut self, contender: &Newcomer) {
         let Session { trunk, slot, .. } = contender.arrival;
         self.trunks.send(trunk, &ToEdge::Released { slot, state: &[] });
     }
@@ -94,13 +102,7 @@ impl NodeCore {
     /// Closes the sockets of contended ids that did not answer in time. The newcomers get the ids,
     /// except that of a session with a credential.
     pub(super) fn give_up_silent_holders(&mut self, now: Instant) {
-        let answer_time = self.settings.rules.takeover_answer;
-        let is_overdue = |contender: &Contender| {
-            // The edge of a newcomer that has to answer begins later, and ends its wait.
-            let limit = if contender.proves { 2 * answer_time } else { answer_time };
-            now.saturating_duration_since(contender.since) >= limit
-        };
-        for (holder, Contender { arrival, proves, .. }) in self.directory.take_overdue_contenders(is_overdue) {
+        for (holder, Newcomer { arrival, proves, .. }) in self.directory.take_overdue_contenders(now) {
             if proves {
                 self.reject(arrival.trunk, arrival.slot, &NO_ANSWER);
                 continue;
