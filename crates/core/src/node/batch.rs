@@ -144,8 +144,11 @@ impl NodeCore {
                     self.envelope(now, sender, &Envelope { to, prev_pending, queue_id, ..envelope.clone() }, &payload);
                 }
             }
-            Item::Outcome { .. } | Item::Held { .. } => self.returned(now, item),
-            Item::Forget { to, queue_id } => self.custody.holds.forget(to, *queue_id),
+            Item::Outcome { queue_id, number, outcome, via } => {
+                self.returned(now, (*queue_id, *number), *outcome, via);
+            }
+            Item::Held { queue_id, via } => self.held(now, *queue_id, via),
+            Item::Forget { to, queue_id } => self.custody.holds.forget(to, |message| message.queue_id == *queue_id),
             Item::Located { client_id, attachment, here } => {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.located(now, peer, client, *attachment, *here);

@@ -88,7 +88,7 @@ impl Custody {
         queue.redirected(now);
         match former {
             Destination::Here => {
-                self.holds.forget(queue.to.as_str(), id);
+                self.holds.forget(queue.to.as_str(), |message| message.queue_id == id);
                 None
             }
             Destination::Peer(peer) => Some(peer),
@@ -127,7 +127,7 @@ impl Custody {
                 None
             }
         }?;
-        self.holds.forget_one(queue.to.as_str(), id, number);
+        self.holds.forget(queue.to.as_str(), |message| message.is(id, number));
         Some((key, ended))
     }
 }

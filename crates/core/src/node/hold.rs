@@ -9,7 +9,7 @@ use std::time::Instant;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::forward::QueueId;
-use signaling_wire::{Credential, MessageNumber, Origin};
+use signaling_wire::{Credential, MessageNumber};
 use slotmap::{SlotMap, new_key_type};
 
 use super::NodeCore;
@@ -61,6 +61,11 @@ impl InboundMessage {
     /// Returns `true` if it may go down to a session with this credential.
     pub(super) fn is_for(&self, credential: Option<&Credential>) -> bool {
         self.reserved_for.as_deref().is_none_or(|reserved| credential == Some(reserved))
+    }
+
+    /// Returns `true` if it is the message with this number of an outbound queue.
+    pub(super) fn is(&self, queue_id: QueueId, number: MessageNumber) -> bool {
+        self.queue_id == queue_id && self.sent.origin.number == number
     }
 }
 
@@ -187,30 +192,17 @@ impl HoldQueues {
         recipients.filter(|to| wanted(to.as_str())).cloned().collect()
     }
 
-    /// Removes the messages of one outbound queue, whose recipient is `to`.
-    pub(super) fn forget(&mut self, to: &str, queue_id: QueueId) {
-        self.discard(to, |message| message.queue_id == queue_id);
+    /// Removes a held message that may have other copies: its outcome came on another path.
+    pub(super) fn forget_copied(&mut self, queue_id: QueueId, number: MessageNumber) {
+        let is_it = |message: &InboundMessage| message.may_have_copies && message.is(queue_id, number);
+        let held = self.held.values().find(|held| held.messages.iter().any(is_it));
+        if let Some(to) = held.map(|held| held.to.clone()) {
+            self.forget(to.as_str(), |message| message.is(queue_id, number));
+        }
     }
 
-    /// Removes copies of an expired message.
-    pub(super) fn forget_copies(&mut self, to: &str, origin: Origin) {
-        self.discard(to, |message| message.sent.origin == origin);
-    }
-
-    /// Removes a message whose outcome arrived on another path.
-    pub(super) fn forget_one(&mut self, to: &str, queue_id: QueueId, number: MessageNumber) {
-        self.discard(to, |message| message.queue_id == queue_id && message.sent.origin.number == number);
-    }
-
-    /// Returns the recipient of a held message that may have other copies. `None`: none is held.
-    pub(super) fn recipient_with_copies(&self, queue_id: QueueId, number: MessageNumber) -> Option<ClientId> {
-        let is_it = |message: &InboundMessage| {
-            message.may_have_copies && message.queue_id == queue_id && message.sent.origin.number == number
-        };
-        self.held.values().find(|held| held.messages.iter().any(is_it)).map(|held| held.to.clone())
-    }
-
-    fn discard(&mut self, to: &str, unwanted: impl Fn(&InboundMessage) -> bool) {
+    /// Removes the messages to one recipient that `unwanted` accepts.
+    pub(super) fn forget(&mut self, to: &str, unwanted: impl Fn(&InboundMessage) -> bool) {
         let Some(&key) = self.key_by_recipient.get(to) else { return };
         let Some(held) = self.held.get_mut(key) else { return };
         let before = held.bytes;
@@ -287,9 +279,9 @@ mod tests {
         let mut holds = HoldQueues::new(HoldLimits::default());
         assert!(holds.push("bob", message(1, soon)));
         assert!(holds.push("bob", InboundMessage { queue_id: QueueId(7), ..message(2, soon) }));
-        holds.forget("bob", QueueId(7));
+        holds.forget("bob", |message| message.queue_id == QueueId(7));
         assert_eq!((holds.bytes(), holds.held.len()), (200, 1));
-        holds.forget("bob", QueueId(0));
+        holds.forget("bob", |message| message.queue_id == QueueId(0));
         assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
     }
 

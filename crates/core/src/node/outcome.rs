@@ -65,37 +65,35 @@ impl NodeCore {
         }
     }
 
-    /// Applies or relays an outcome or a `Held` from another node. Relays no `Expired`. Ignores
-    /// other items.
-    pub(super) fn returned(&mut self, now: Instant, item: &Item<'_>) {
-        match item {
-            Item::Outcome { queue_id, number, outcome, via } => match via.split_last() {
-                None => self.outcome(now, *queue_id, *number, *outcome),
-                // The sender's node may have sent copies elsewhere: its clock decides.
-                Some(_) if *outcome == EnvelopeOutcome::Expired => {}
-                Some((next, rest)) => {
-                    if self.peers.has_suspects()
-                        && outcome.is_final()
-                        && let Some(to) = self.custody.holds.recipient_with_copies(*queue_id, *number)
-                    {
-                        self.custody.holds.forget_one(to.as_str(), *queue_id, *number);
-                    }
-                    let names = (NodeId::new(next), rest.iter().map(|node| NodeId::new(node)).collect());
-                    let (Ok(next), Ok(via)) = names else {
-                        self.counts.dropped += 1;
-                        return;
-                    };
-                    self.peers.return_outcome(
-                        &next,
-                        QueuedOutcome { message: None, queue_id: *queue_id, number: *number, outcome: *outcome, via },
-                    );
-                }
-            },
-            Item::Held { queue_id, via } => match via.split_last() {
-                None => self.custody.mark_held(now, *queue_id),
-                Some((next, rest)) => self.send_held(next, *queue_id, rest.to_vec()),
-            },
-            _ => {}
+    /// Applies or relays an outcome from another node. Relays no `Expired`.
+    pub(super) fn returned(
+        &mut self,
+        now: Instant,
+        (queue_id, number): (QueueId, MessageNumber),
+        outcome: EnvelopeOutcome,
+        via: &[&str],
+    ) {
+        let Some((next, rest)) = via.split_last() else { return self.outcome(now, queue_id, number, outcome) };
+        if outcome == EnvelopeOutcome::Expired {
+            // The sender's node may have sent copies elsewhere: its clock decides.
+            return;
+        }
+        if self.peers.has_suspects() && outcome.is_final() {
+            self.custody.holds.forget_copied(queue_id, number);
+        }
+        let names = (NodeId::new(next), rest.iter().map(|node| NodeId::new(node)).collect());
+        let (Ok(next), Ok(via)) = names else {
+            self.counts.dropped += 1;
+            return;
+        };
+        self.peers.return_outcome(&next, QueuedOutcome { message: None, queue_id, number, outcome, via });
+    }
+
+    /// Applies or relays a `Held` from another node.
+    pub(super) fn held(&mut self, now: Instant, queue_id: QueueId, via: &[&str]) {
+        match via.split_last() {
+            None => self.custody.mark_held(now, queue_id),
+            Some((next, rest)) => self.send_held(next, queue_id, rest.to_vec()),
         }
     }
 

@@ -223,8 +223,8 @@ impl NodeCore {
         }
         let message = self.send_detours(to, message);
         if message.sent.deadline.is_over(now) || !message.sent.deadline.may_hold {
-            self.custody.holds.forget_copies(to, message.sent.origin);
-            return self.expired(now, &message);
+            self.custody.holds.forget(to, |copy| copy.sent.origin == message.sent.origin);
+            return self.give_up(now, &message, EnvelopeOutcome::Expired);
         }
         let note = message.clone();
         self.counts.dropped += u64::from(!self.custody.holds.push(to, message));
@@ -253,11 +253,11 @@ impl NodeCore {
         InboundMessage { may_have_copies, ..message }
     }
 
-    /// Returns the outcome `Expired` for a message that expired here. Does nothing if other nodes
-    /// may have the message: the sender's node decides.
-    pub(super) fn expired(&mut self, now: Instant, message: &InboundMessage) {
+    /// Returns the outcome of a message that expired here, or is reserved for another credential.
+    /// Does nothing if other nodes may have the message: the sender's node decides.
+    pub(super) fn give_up(&mut self, now: Instant, message: &InboundMessage, outcome: EnvelopeOutcome) {
         if !message.may_have_copies {
-            self.return_outcome(now, message, EnvelopeOutcome::Expired);
+            self.return_outcome(now, message, outcome);
         }
     }
 
@@ -272,17 +272,9 @@ impl NodeCore {
                 Some(message) if message.is_for(session.credential.as_deref()) => {
                     Self::send_down(&mut self.trunks, session, now, message);
                 }
-                Some(message) => self.give_up_reserved(now, &message),
+                Some(message) => self.give_up(now, &message, EnvelopeOutcome::Skipped),
                 None => session.has_backlog = false,
             }
-        }
-    }
-
-    /// Gives up a message that is reserved for another credential. Does nothing if other nodes may
-    /// have the message: the sender's node decides.
-    fn give_up_reserved(&mut self, now: Instant, message: &InboundMessage) {
-        if !message.may_have_copies {
-            self.return_outcome(now, message, EnvelopeOutcome::Skipped);
         }
     }
 
@@ -293,7 +285,7 @@ impl NodeCore {
     pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, message: InboundMessage) {
         let Some(session) = self.directory.get_mut(session_key) else { return };
         if !message.is_for(session.credential.as_deref()) {
-            return self.give_up_reserved(now, &message);
+            return self.give_up(now, &message, EnvelopeOutcome::Skipped);
         }
         let former = session.waits_for;
         if session.awaits(&message, &self.settings.rules) || former.is_some_and(|former| self.awaits(former, &message))

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use signaling_rooms::CHECKS_PER_SWEEP;
+use signaling_wire::forward::EnvelopeOutcome;
 
 use super::NodeCore;
 
@@ -30,7 +31,7 @@ impl NodeCore {
         }
         for message in self.custody.holds.take_expired(now) {
             self.counts.expired += 1;
-            self.expired(now, &message);
+            self.give_up(now, &message, EnvelopeOutcome::Expired);
         }
         if std::mem::take(&mut self.custody.routes_dirty) {
             self.redirect(now);
