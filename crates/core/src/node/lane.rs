@@ -129,18 +129,19 @@ impl SentBatch {
 /// The present exchange of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Exchange {
-    /// There is none since this time.
-    None { since: Instant },
-    /// The peer has answered. `progress`: time of the opening or the last useful acknowledgement.
-    Open { progress: Instant },
+    None,
+    /// The peer has answered.
+    Open,
     /// It has to end: the shell still has it.
-    Cut { since: Instant },
+    Cut,
 }
 
 /// Queued items for a peer, in order, and batches without an acknowledgement.
 #[derive(Debug)]
 pub(super) struct Lane {
     exchange: Exchange,
+    /// Time of the opening or the last useful acknowledgement; without an open exchange its end.
+    since: Instant,
     /// Number of the last exchange.
     last_exchange: ExchangeNumber,
     /// Start of the last exchange. The peer has its opening later.
@@ -165,7 +166,8 @@ pub(super) struct Lane {
 impl Lane {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            exchange: Exchange::None { since: now },
+            exchange: Exchange::None,
+            since: now,
             last_exchange: ExchangeNumber::default(),
             start: now,
             sent_at: now,
@@ -192,8 +194,7 @@ impl Lane {
 
     /// Handles the peer's answer to the opening. The window is sent again.
     pub(super) fn opened(&mut self, now: Instant) {
-        self.exchange = Exchange::Open { progress: now };
-        self.sent = 0;
+        (self.exchange, self.since, self.sent) = (Exchange::Open, now, 0);
     }
 
     /// Returns `true` if this is the lane's last exchange.
@@ -203,31 +204,26 @@ impl Lane {
 
     /// Handles the end of the exchange.
     pub(super) fn ended(&mut self, now: Instant) {
-        self.exchange = match self.exchange {
-            Exchange::Open { .. } => Exchange::None { since: now },
-            Exchange::None { since } | Exchange::Cut { since } => Exchange::None { since },
-        };
+        self.cut(now);
+        self.exchange = Exchange::None;
     }
 
     /// Ends an open exchange. The shell has to end its request. No effect without one.
     pub(super) fn cut(&mut self, now: Instant) {
-        if matches!(self.exchange, Exchange::Open { .. }) {
-            self.exchange = Exchange::Cut { since: now };
+        if self.exchange == Exchange::Open {
+            (self.exchange, self.since) = (Exchange::Cut, now);
         }
     }
 
     /// Discounts a pause of this process from the peer's silence.
     pub(super) fn discount(&mut self, now: Instant, pause: Duration) {
-        let (Exchange::None { since } | Exchange::Cut { since } | Exchange::Open { progress: since }) =
-            &mut self.exchange;
         let batches = self.window.iter_mut().map(|batch| &mut batch.since);
-        batches.chain([since]).for_each(|since| *since = now.min(*since + pause));
+        batches.chain([&mut self.since]).for_each(|since| *since = now.min(*since + pause));
     }
 
     /// Cuts an open exchange that has made no progress for 2 s. Returns `true` if it cut one.
     pub(super) fn cut_if_stuck(&mut self, now: Instant) -> bool {
-        let Exchange::Open { progress } = self.exchange else { return false };
-        let is_stuck = now.saturating_duration_since(progress) >= CUT_AFTER;
+        let is_stuck = self.exchange == Exchange::Open && now.saturating_duration_since(self.since) >= CUT_AFTER;
         if is_stuck {
             self.cut(now);
         }
@@ -243,15 +239,13 @@ impl Lane {
 
     /// Returns `true` if the shell has to end the exchange.
     pub(super) fn is_cut(&self) -> bool {
-        matches!(self.exchange, Exchange::Cut { .. })
+        self.exchange == Exchange::Cut
     }
 
     /// Removes the batches up to `number` from the window: the peer has executed them.
     pub(super) fn acknowledged(&mut self, now: Instant, number: BatchNumber) {
-        if let Exchange::Open { progress } = &mut self.exchange
-            && self.window.front().is_none_or(|oldest| oldest.number <= number)
-        {
-            *progress = now;
+        if self.exchange == Exchange::Open && self.window.front().is_none_or(|oldest| oldest.number <= number) {
+            self.since = now;
         }
         while let Some(batch) = self.window.pop_front_if(|oldest| oldest.number <= number) {
             self.window_bytes -= batch.bytes;
@@ -337,8 +331,8 @@ impl Lane {
     /// acknowledgement 1 s after it was first sent. Do not retransmit then.
     pub(super) fn is_stalled(&self, now: Instant) -> bool {
         let since = match self.exchange {
-            Exchange::None { since } | Exchange::Cut { since } => Some(since),
-            Exchange::Open { .. } => self.window.front().map(|oldest| oldest.since),
+            Exchange::None | Exchange::Cut => Some(self.since),
+            Exchange::Open => self.window.front().map(|oldest| oldest.since),
         };
         since.is_some_and(|since| now.saturating_duration_since(since) >= STALLED_AFTER)
     }
@@ -348,15 +342,15 @@ impl Lane {
     pub(super) fn wants(&self) -> FlushUrgency {
         let is_full = self.window.len() >= limits::MAX_WINDOW_BATCHES || self.window_bytes >= limits::MAX_WINDOW_BYTES;
         match self.exchange {
-            Exchange::None { .. } => FlushUrgency::Idle,
-            Exchange::Cut { .. } => FlushUrgency::Immediate,
-            Exchange::Open { .. } if self.sent < self.window.len() => FlushUrgency::Immediate,
-            Exchange::Open { .. } if is_full => FlushUrgency::Idle,
-            Exchange::Open { .. } if !self.envelopes.is_empty() || self.has_urgent_note => FlushUrgency::Immediate,
-            Exchange::Open { .. } if !self.outcomes.is_empty() || !self.notes.is_empty() || self.is_beat_due => {
+            Exchange::None => FlushUrgency::Idle,
+            Exchange::Cut => FlushUrgency::Immediate,
+            Exchange::Open if self.sent < self.window.len() => FlushUrgency::Immediate,
+            Exchange::Open if is_full => FlushUrgency::Idle,
+            Exchange::Open if !self.envelopes.is_empty() || self.has_urgent_note => FlushUrgency::Immediate,
+            Exchange::Open if !self.outcomes.is_empty() || !self.notes.is_empty() || self.is_beat_due => {
                 FlushUrgency::Delayed
             }
-            Exchange::Open { .. } => FlushUrgency::Idle,
+            Exchange::Open => FlushUrgency::Idle,
         }
     }
 
@@ -422,49 +416,53 @@ mod tests {
         QueuedEnvelope { sent: Message::for_test(number, expires, &[b'x'; 64 * 1024]), ..envelope(number, expires) }
     }
 
-    /// A lane whose exchange is open.
-    fn open_lane(now: Instant) -> Lane {
+    /// Returns a lane with an open exchange, the time of its opening, and a batch number.
+    fn open_lane() -> (Lane, Instant, BatchNumber) {
+        let now = Instant::now();
         let mut lane = Lane::new(now);
         lane.open(now, &mut ExchangeNumber::default());
         lane.opened(now);
-        lane
+        (lane, now, BatchNumber(0))
     }
 
-    fn items(frame: &[u8]) -> (u64, Vec<Item<'_>>) {
+    /// Returns the number of a batch, its time and its items.
+    fn items(frame: &[u8]) -> (u64, Duration, Vec<Item<'_>>) {
         let mut batch = &frame[lane::HEAD_BYTES..];
-        let (number, _) = forward::open(&mut batch).unwrap();
+        let (number, elapsed) = forward::open(&mut batch).unwrap();
         let mut items = Vec::new();
         while !batch.is_empty() {
             items.push(Item::take(&mut batch).unwrap());
         }
-        (number.0, items)
+        (number.0, elapsed.as_duration(), items)
     }
 
     /// Takes the frames of all batches that may be sent. Returns their numbers and items.
     fn take(lane: &mut Lane, now: Instant, batches: &mut BatchNumber) -> Vec<(u64, usize)> {
         let frames = std::iter::from_fn(|| lane.take_frame(now, batches));
-        frames.map(|frame| (items(&frame).0, items(&frame).1.len())).collect()
+        frames.map(|frame| (items(&frame).0, items(&frame).2.len())).collect()
     }
 
-    fn ttls(frame: &[u8]) -> Vec<Duration> {
-        let envelope = |item: &Item<'_>| match item {
+    /// Returns the number of a batch of envelopes, its time and their TTLs.
+    fn ttls(frame: &[u8]) -> (u64, Duration, Vec<Duration>) {
+        let ttl = |item: &Item<'_>| match item {
             Item::Envelope(envelope) => envelope.ttl.as_duration(),
             other => panic!("{other:?}"),
         };
-        items(frame).1.iter().map(envelope).collect()
+        let (number, time, items) = items(frame);
+        (number, time, items.iter().map(ttl).collect())
     }
 
     #[test]
     fn outcomes_follow_envelopes_and_can_wait() {
-        let (now, mut batches) = (Instant::now(), BatchNumber(4));
-        let mut lane = open_lane(now);
+        let (mut lane, now, _) = open_lane();
+        let mut batches = BatchNumber(4);
         assert_eq!(lane.take_frame(now, &mut batches), None);
         assert!(lane.push_outcome(outcome(1)));
         assert_eq!(lane.wants(), FlushUrgency::Delayed);
         assert!(lane.push(envelope(2, now)));
         assert_eq!(lane.wants(), FlushUrgency::Immediate);
         let frame = lane.take_frame(now, &mut batches).unwrap();
-        let (number, items) = items(&frame);
+        let (number, _, items) = items(&frame);
         assert!(matches!(items[..], [Item::Envelope(_), Item::Outcome { .. }]));
         assert_eq!((number, batches), (5, BatchNumber(5)));
         assert_eq!(lane.wants(), FlushUrgency::Idle);
@@ -484,48 +482,31 @@ mod tests {
     }
 
     #[test]
-    fn next_exchange_sends_the_window_again_with_present_ttls() {
-        let (start, mut batches) = (Instant::now(), BatchNumber(0));
+    fn next_exchange_sends_the_window_again_with_its_time_and_ttls() {
+        let (mut lane, start, mut batches) = open_lane();
         let second = Duration::from_secs(1);
-        let mut lane = open_lane(start);
         for number in 1..=3 {
-            assert!(lane.push(envelope(number, start + 5 * second)));
+            assert!(lane.push(envelope(number, start + 7 * second)));
             let frame = lane.take_frame(start + 2 * second, &mut batches).unwrap();
-            assert_eq!((items(&frame).0, ttls(&frame)), (number, vec![3 * second]));
+            assert_eq!(ttls(&frame), (number, 2 * second, vec![5 * second]));
         }
         lane.acknowledged(start, BatchNumber(1));
         lane.ended(start);
         assert!(lane.push(envelope(4, start + 9 * second)));
-        assert_eq!(lane.open(start, &mut ExchangeNumber(1)), ExchangeNumber(2));
-        lane.opened(start);
-        let again = lane.take_frame(start + 4 * second, &mut batches).unwrap();
-        assert_eq!((items(&again).0, ttls(&again)), (2, vec![second]));
+        assert_eq!(lane.open(start + 4 * second, &mut ExchangeNumber(1)), ExchangeNumber(2));
+        lane.opened(start + 5 * second);
+        let again = lane.take_frame(start + 6 * second, &mut batches).unwrap();
+        assert_eq!(ttls(&again), (2, 2 * second, vec![second]));
         let late = lane.take_frame(start + 9 * second, &mut batches).unwrap();
-        assert_eq!((items(&late).0, ttls(&late)), (3, vec![Duration::ZERO]));
+        assert_eq!(ttls(&late), (3, 5 * second, vec![Duration::ZERO]));
         assert_eq!(take(&mut lane, start, &mut batches), [(4, 1)]);
         lane.acknowledged(start, BatchNumber(4));
         assert!(lane.is_idle());
     }
 
     #[test]
-    fn batch_sent_again_has_the_time_of_its_exchange() {
-        let (start, mut batches) = (Instant::now(), BatchNumber(0));
-        let second = Duration::from_secs(1);
-        let time = |frame: &[u8]| forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap().1.as_duration();
-        let mut lane = open_lane(start);
-        assert!(lane.push(envelope(1, start + 9 * second)));
-        let frame = lane.take_frame(start + 2 * second, &mut batches).unwrap();
-        assert_eq!((time(&frame), ttls(&frame)), (2 * second, vec![7 * second]));
-        lane.open(start + 4 * second, &mut ExchangeNumber(1));
-        lane.opened(start + 5 * second);
-        let again = lane.take_frame(start + 6 * second, &mut batches).unwrap();
-        assert_eq!((time(&again), ttls(&again)), (2 * second, vec![3 * second]));
-    }
-
-    #[test]
     fn idle_lane_sends_an_empty_batch_every_30_s() {
-        let (start, mut batches) = (Instant::now(), BatchNumber(0));
-        let mut lane = open_lane(start);
+        let (mut lane, start, mut batches) = open_lane();
         assert!(!lane.beat(start + BEAT_INTERVAL - Duration::from_millis(1)));
         assert!(lane.beat(start + BEAT_INTERVAL));
         assert!(!lane.beat(start + BEAT_INTERVAL), "it is due already");
@@ -540,8 +521,7 @@ mod tests {
 
     #[test]
     fn full_window_sends_nothing_until_an_acknowledgement() {
-        let (now, mut batches) = (Instant::now(), BatchNumber(0));
-        let mut lane = open_lane(now);
+        let (mut lane, now, mut batches) = open_lane();
         (1..=40).for_each(|number| assert!(lane.push(large_envelope(number, now))));
         let mut sent = 0;
         while !lane.is_idle() {
@@ -552,7 +532,7 @@ mod tests {
         }
         assert_eq!((sent, batches > BatchNumber(2)), (40, true));
 
-        let mut lane = open_lane(now);
+        let (mut lane, now, mut batches) = open_lane();
         for number in 1..=300 {
             assert!(lane.push(envelope(number, now)));
             lane.take_frame(now, &mut batches);
@@ -562,8 +542,7 @@ mod tests {
 
     #[test]
     fn lane_without_progress_stalls_after_1_s_and_is_cut_after_2_s() {
-        let (start, mut batches) = (Instant::now(), BatchNumber(0));
-        let mut lane = open_lane(start);
+        let (mut lane, start, mut batches) = open_lane();
         let second = Duration::from_secs(1);
         lane.acknowledged(start + second, BatchNumber(0));
         assert!(!lane.cut_if_stuck(start + 2 * second) && !lane.is_stalled(start + 60 * second), "it is idle");
@@ -586,8 +565,7 @@ mod tests {
 
     #[test]
     fn outcome_answers_retransmissions_until_acknowledged() {
-        let (now, mut batches) = (Instant::now(), BatchNumber(0));
-        let mut lane = open_lane(now);
+        let (mut lane, now, mut batches) = open_lane();
         let message = outcome(1).message.unwrap();
         assert!(lane.push_outcome(outcome(1)));
         assert_eq!(lane.outcome_on_its_way(message), Some(EnvelopeOutcome::Written));
@@ -603,8 +581,7 @@ mod tests {
 
     #[test]
     fn redirected_messages_leave_queue_and_window() {
-        let (now, mut batches) = (Instant::now(), BatchNumber(0));
-        let mut lane = open_lane(now);
+        let (mut lane, now, mut batches) = open_lane();
         assert!(lane.push(envelope(1, now)));
         lane.take_frame(now, &mut batches).unwrap();
         assert!(lane.push(envelope(2, now)));
@@ -619,8 +596,7 @@ mod tests {
 
     #[test]
     fn frame_size_is_bounded_when_much_waits() {
-        let (now, mut batches) = (Instant::now(), BatchNumber(0));
-        let mut lane = open_lane(now);
+        let (mut lane, now, mut batches) = open_lane();
         (1..=10).for_each(|number| assert!(lane.push(large_envelope(number, now))));
         (0..200_000).for_each(|number| _ = lane.push_outcome(outcome(number)));
         (0..200).for_each(|_| assert!(lane.note(MAX_WAITING, |out| out.extend_from_slice(&[0; 10_000]))));
