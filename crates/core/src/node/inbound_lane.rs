@@ -143,18 +143,6 @@ mod tests {
     }
 
     #[test]
-    fn batch_over_5_s_late_closes_its_exchange() {
-        let now = Instant::now();
-        let mut lane = opened(now);
-        assert_eq!(lane.measure(now + Duration::from_secs(5), Elapsed::default()).ok(), Some(Duration::from_secs(5)));
-        assert!(lane.has(A, ExchangeNumber(1)));
-        assert!(lane.measure(now + Duration::from_millis(5_010), Elapsed::default()).is_err());
-        assert!(!lane.has(A, ExchangeNumber(1)));
-        assert!(lane.open(now + Duration::from_secs(6), A, ExchangeNumber(2)), "the next one is measured anew");
-        assert_eq!(lane.measure(now + Duration::from_secs(6), Elapsed::default()).ok(), Some(Duration::ZERO));
-    }
-
-    #[test]
     fn batch_is_executed_once_in_all_exchanges_of_an_incarnation() {
         let now = Instant::now();
         let mut lane = opened(now);

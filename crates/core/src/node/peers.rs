@@ -50,11 +50,6 @@ impl Peer {
             is_woken: false,
         }
     }
-
-    /// Stores the peer's incarnation. Returns `true` if it was restarted.
-    fn record_incarnation(&mut self, incarnation: Incarnation) -> bool {
-        self.incarnation.replace(incarnation).is_some_and(|before| before != incarnation)
-    }
 }
 
 /// Maximum remembered peers that left the view. Beyond it the first one is forgotten.
@@ -338,7 +333,8 @@ impl Peers {
 
     /// Stores a peer's incarnation. Returns `true` if the peer was restarted.
     pub(super) fn record_incarnation(&mut self, peer: PeerKey, incarnation: Incarnation) -> bool {
-        self.peers.get_mut(peer).is_some_and(|peer| peer.record_incarnation(incarnation))
+        let known = self.peers.get_mut(peer).map(|peer| &mut peer.incarnation);
+        known.and_then(|known| known.replace(incarnation)).is_some_and(|before| before != incarnation)
     }
 
     /// Queues an envelope. Returns `false` if there is no room, or no such peer.
@@ -563,12 +559,13 @@ impl Peers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::mesh_node;
 
     #[test]
     fn restart_shows_by_the_incarnation() {
-        let mut peer = Peer::new(Instant::now(), NodeId::new("b").unwrap());
-        assert!(!peer.record_incarnation(Incarnation([1; 8])));
-        assert!(!peer.record_incarnation(Incarnation([1; 8])));
-        assert!(peer.record_incarnation(Incarnation([2; 8])));
+        let mut node = mesh_node("a", &["a", "b"]);
+        let peer = node.peers.key("b").unwrap();
+        let restarts = [1, 1, 2].map(|byte| node.peers.record_incarnation(peer, Incarnation([byte; 8])));
+        assert_eq!(restarts, [false, false, true]);
     }
 }

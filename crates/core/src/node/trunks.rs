@@ -55,19 +55,16 @@ enum Status {
 impl Trunks {
     /// Adds a trunk. `is_local`: its edge runs in this process.
     pub(super) fn add(&mut self, now: Instant, is_local: bool) -> TrunkKey {
-        let (out, lazy, clock, lateness) =
-            (Batches::default(), Batches::default(), TrunkClock::new(now), Lateness::new(now));
-        let (session_by_slot, with_outcomes) = (FxHashMap::default(), Vec::new());
         self.trunks.insert(Trunk {
             is_local,
             edge: None,
-            out,
-            lazy,
-            session_by_slot,
-            clock,
-            lateness,
+            out: Batches::default(),
+            lazy: Batches::default(),
+            session_by_slot: FxHashMap::default(),
+            clock: TrunkClock::new(now),
+            lateness: Lateness::new(now),
             ups: 0,
-            with_outcomes,
+            with_outcomes: Vec::new(),
             status: Status::default(),
         })
     }
