@@ -16,10 +16,10 @@ impl EdgeCore {
     /// Refuses a client that waits for admission, by a close frame after its upgrade. Other clients
     /// are ignored.
     pub fn refuse(&mut self, client: ClientKey, refusal: Refusal) {
-        if self.sessions.get(client).is_some_and(|session| session.proof.is_some()) {
-            return self.refuse_upgraded(client, refusal.status, &refusal.message);
-        }
-        if self.sessions.get(client).is_some_and(|session| session.phase == SessionPhase::Waiting) {
+        let Some(session) = self.sessions.get(client) else { return };
+        if session.proof.is_some() {
+            self.refuse_upgraded(client, refusal.status, &refusal.message);
+        } else if session.phase == SessionPhase::Waiting {
             self.effects.push_back(Effect::Refuse(client, refusal));
             self.remove(client);
         }

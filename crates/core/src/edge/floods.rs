@@ -4,13 +4,12 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::client::{self, EdgeMessage};
-use signaling_protocol::server::{ServerMessage, write_rate_tail};
+use signaling_protocol::server::write_rate_tail;
 use signaling_protocol::{CloseCode, ErrorCode};
 
 use super::rate_limiter::{Exceeded, RateDecision, RateLimits};
 use super::session::Session;
 use super::{ClientKey, EdgeCore, Reading, Settings, VerifiedToken};
-use crate::ws::encode;
 use signaling_wire::rate::whole_ms;
 
 /// Returns the maximum rates of a client: those of its token's class, or the usual ones.
@@ -76,18 +75,11 @@ impl EdgeCore {
 
     /// Refuses a message, which is not kept.
     fn too_fast(&mut self, client: ClientKey, text: &[u8], limit: Exceeded, wait: Duration) -> Reading {
-        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         let (count, message) = match limit {
             Exceeded::Messages => (&mut self.counts.over_message_rate, "too many messages"),
             Exceeded::Bytes => (&mut self.counts.over_byte_rate, "too many bytes"),
         };
         *count += 1;
-        let client::Names { id, to, room } = client::names(text);
-        let retry_after_ms = Some(whole_ms(wait));
-        let code = ErrorCode::RateLimited;
-        let error =
-            ServerMessage::Error { code, message, id, to: to.as_deref(), room: room.as_deref(), retry_after_ms };
-        session.output.append(&mut self.pool, |out| encode::text(out, &error.to_json()));
-        self.check_output(client)
+        self.write_error(client, (ErrorCode::RateLimited, message), client::names(text), Some(whole_ms(wait)))
     }
 }

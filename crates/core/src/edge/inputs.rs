@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use signaling_dialects::Input;
-use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
+use signaling_protocol::client::{ClientMessage, EdgeMessage, Names, parse, peek};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{CloseCode, ErrorCode};
 use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Slot, ToEdge, ToNode, Unwritten};
@@ -87,11 +87,7 @@ impl EdgeCore {
             return Reading::On;
         }
         match message {
-            EdgeMessage::Ping => {
-                let pong = ServerMessage::Pong.to_json();
-                session.output.append(&mut self.pool, |out| encode::text(out, &pong));
-                self.check_output(client)
-            }
+            EdgeMessage::Ping => self.write_native(client, &ServerMessage::Pong.to_json()),
             EdgeMessage::Received { n } => self.received(now, client, n),
             // The node answers invalid messages, and tokens that no edge requests.
             EdgeMessage::Token | EdgeMessage::Other => {
@@ -124,6 +120,25 @@ impl EdgeCore {
         self.check_output(client)
     }
 
+    fn write_native(&mut self, client: ClientKey, text: &[u8]) -> Reading {
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        session.output.append(&mut self.pool, |out| encode::text(out, text));
+        self.check_output(client)
+    }
+
+    /// Queues an `error` of the edge for a native client, with these fields of its message.
+    pub(super) fn write_error(
+        &mut self,
+        client: ClientKey,
+        (code, message): (ErrorCode, &str),
+        Names { id, to, room }: Names<'_>,
+        retry_after_ms: Option<u64>,
+    ) -> Reading {
+        let (to, room) = (to.as_deref(), room.as_deref());
+        let error = ServerMessage::Error { code, message, id, to, room, retry_after_ms };
+        self.write_native(client, &error.to_json())
+    }
+
     /// Answers a WebSocket ping of the client, or closes its socket if there are too many.
     pub fn client_ping(&mut self, now: Instant, client: ClientKey, payload: &[u8]) -> Reading {
         if self.take_control(now, client) == Reading::Paused {
@@ -149,12 +164,9 @@ impl EdgeCore {
     fn received(&mut self, now: Instant, client: ClientKey, n: u64) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         let Some(tracker) = &mut session.received else { return Reading::On };
-        if tracker.acknowledge(now, n).is_err() {
+        if !tracker.acknowledge(now, n) {
             let message = format!("`received` names {n}, and you were sent {} so far", tracker.sent());
-            let (code, message) = (ErrorCode::BadMessage, message.as_str());
-            let error = ServerMessage::Error { code, message, id: None, to: None, room: None, retry_after_ms: None };
-            session.output.append(&mut self.pool, |out| encode::text(out, &error.to_json()));
-            return self.check_output(client);
+            return self.write_error(client, (ErrorCode::BadMessage, &message), Names::default(), None);
         }
         self.confirm(client);
         Reading::On

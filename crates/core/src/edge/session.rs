@@ -194,7 +194,7 @@ impl Session {
 
     /// Pings the client.
     pub(super) fn ping(&mut self, pool: &mut Pool) {
-        self.output.append(pool, |out| encode::ping(out, b""));
+        self.output.append(pool, encode::ping);
         self.pongs_due = self.pongs_due.saturating_add(1);
     }
 

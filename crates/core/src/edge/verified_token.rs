@@ -4,12 +4,11 @@ use std::fmt;
 use std::time::Instant;
 
 use signaling_protocol::ErrorCode;
-use signaling_protocol::server::ServerMessage;
+use signaling_protocol::client::Names;
 use signaling_wire::trunk::ToNode;
 
 use super::{ClientKey, EdgeCore, KickName};
 use crate::rate_class::RateClass;
-use crate::ws::encode;
 
 /// The claims of a verified token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,10 +48,6 @@ impl EdgeCore {
     /// Sends the client an `error` (`forbidden`) with the reason why its token was rejected. The
     /// old token stays.
     pub fn not_renewed(&mut self, client: ClientKey, why: &str) {
-        let Some(session) = self.sessions.get_mut(client) else { return };
-        let (code, message) = (ErrorCode::Forbidden, why);
-        let error = ServerMessage::Error { code, message, id: None, to: None, room: None, retry_after_ms: None };
-        session.output.append(&mut self.pool, |out| encode::text(out, &error.to_json()));
-        self.check_output(client);
+        self.write_error(client, (ErrorCode::Forbidden, why), Names::default(), None);
     }
 }
