@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::edge::{EdgeCore, Settings};
-use signaling_membership::NodeEntry;
+use crate::fixtures::view;
 use signaling_membership::failure_detector::PROBATION;
 
 use super::*;
@@ -9,16 +9,7 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn node(n: usize) -> NodeId {
-    NodeId::new(&format!("node-{n}")).unwrap()
-}
-
-fn view(nodes: &[usize], draining: &[usize]) -> Arc<View> {
-    let member = |&n: &usize| NodeEntry {
-        id: node(n),
-        address: "127.0.0.1:1".parse().unwrap(),
-        draining: draining.contains(&n),
-    };
-    Arc::new(View::new(nodes.iter().map(member)).unwrap())
+    NodeId::new(&format!("n{n}")).unwrap()
 }
 
 /// A placement on `count` nodes, each with its link, and links to spare.
@@ -33,13 +24,14 @@ impl Nodes {
         let (mut core, now) = (EdgeCore::new(Settings::default()), Instant::now());
         let links = (0..count + 3).map(|_| core.link_up(now, now)).collect();
         let mut nodes = Self { placement: Placement::new(0), links, now };
-        nodes.sees(&(0..count).collect::<Vec<_>>(), &[]);
+        nodes.sees(&["n0", "n1", "n2"][..count]);
         (0..count).for_each(|n| nodes.up(n, n));
         nodes
     }
 
-    fn sees(&mut self, nodes: &[usize], draining: &[usize]) {
-        self.placement.set_view(self.now, view(nodes, draining));
+    /// Applies a view of these nodes. A node with the prefix `-` drains.
+    fn sees(&mut self, nodes: &[&str]) {
+        self.placement.set_view(self.now, view(nodes));
     }
 
     fn up(&mut self, n: usize, link: usize) {
@@ -81,7 +73,7 @@ fn clients_go_to_their_owner_and_only_those_of_a_lost_node_move() {
 #[test]
 fn draining_node_owns_clients_only_if_all_nodes_drain() {
     let mut nodes = Nodes::new(2);
-    nodes.sees(&[0, 1], &[0]);
+    nodes.sees(&["-n0", "n1"]);
     assert_eq!(nodes.used(), [1]);
     nodes.placement.set_draining(&node(1), nodes.links[1], true);
     assert_eq!(nodes.used(), [0, 1]);
@@ -100,9 +92,9 @@ fn node_that_serves_again_after_draining_has_its_clients_back() {
 #[test]
 fn node_outside_the_view_owns_no_client() {
     let mut nodes = Nodes::new(2);
-    nodes.sees(&[1], &[]);
+    nodes.sees(&["n1"]);
     assert_eq!(nodes.used(), [1]);
-    nodes.sees(&[], &[]);
+    nodes.sees(&[]);
     assert_eq!(nodes.placement.choose(KeyHash::of("alice")), None);
 }
 
@@ -125,7 +117,7 @@ fn node_with_a_lost_trunk_is_on_probation_until_it_answers() {
 #[test]
 fn untried_node_is_trusted_when_its_trunk_is_up() {
     let mut nodes = Nodes::new(1);
-    nodes.sees(&[0, 1, 2], &[]);
+    nodes.sees(&["n0", "n1", "n2"]);
     assert!(nodes.placement.failed(nodes.now, &node(2)));
     assert!(!nodes.placement.failed(nodes.now, &node(2)), "it is suspect already");
     nodes.up(1, 1);
@@ -139,9 +131,9 @@ fn untried_node_is_trusted_when_its_trunk_is_up() {
 fn failures_of_a_node_are_forgotten_when_it_leaves_the_view() {
     let mut nodes = Nodes::new(2);
     nodes.lost(1);
-    nodes.sees(&[0], &[]);
+    nodes.sees(&["n0"]);
     assert_eq!(nodes.placement.suspect_ids().count(), 0);
-    nodes.sees(&[0, 1], &[]);
+    nodes.sees(&["n0", "n1"]);
     nodes.up(1, 2);
     assert_eq!(nodes.used(), [0, 2]);
 }
@@ -196,8 +188,8 @@ fn end_of_an_old_trunk_keeps_the_new_one_to_the_same_node() {
 fn node_keeps_its_trunk_when_it_returns_to_the_view() {
     let mut nodes = Nodes::new(2);
     let before = nodes.owners();
-    nodes.sees(&[0], &[]);
-    nodes.sees(&[0, 1], &[]);
+    nodes.sees(&["n0"]);
+    nodes.sees(&["n0", "n1"]);
     nodes.up(1, 1);
     assert_eq!(nodes.owners(), before);
 }
@@ -206,8 +198,8 @@ fn node_keeps_its_trunk_when_it_returns_to_the_view() {
 fn draining_node_keeps_draining_when_it_is_named_again() {
     let mut nodes = Nodes::new(2);
     nodes.placement.set_draining(&node(1), nodes.links[1], true);
-    nodes.sees(&[0], &[]);
-    nodes.sees(&[0, 1], &[]);
+    nodes.sees(&["n0"]);
+    nodes.sees(&["n0", "n1"]);
     nodes.up(1, 1);
     assert_eq!(nodes.used(), [0]);
 }
