@@ -15,6 +15,7 @@ use crate::codec::DecodeError;
 use crate::forward::{self, Item};
 use crate::lane::{self, Frame, FrameReader};
 use crate::limits::MAX_FRAME_BYTES;
+use crate::seats::{SeatState, SessionState};
 use crate::trunk::{ToEdge, ToNode};
 use crate::{BatchNumber, Elapsed, ExchangeNumber, RemainingTtl, Seq, SessionId, resume};
 
@@ -57,6 +58,14 @@ fn read_as_everything(bytes: &[u8]) {
     let mut batch = bytes;
     if forward::open(&mut batch).is_ok() {
         take_all(batch, Item::take);
+    }
+}
+
+fn ttl_of(item: &Item<'_>) -> Option<RemainingTtl> {
+    match item {
+        Item::Envelope(envelope) | Item::Copies { envelope, .. } => Some(envelope.ttl),
+        Item::Lingering { ttl, .. } => Some(*ttl),
+        _ => None,
     }
 }
 
@@ -143,6 +152,24 @@ proptest! {
     }
 
     #[test]
+    fn ttl_of_a_late_item_is_shorter(mut item in frame::<Item<'_>>(), late_ms in 0..700_000_u64) {
+        let (before, late) = (ttl_of(&item), Duration::from_millis(late_ms));
+        item.shorten_ttl(late);
+        prop_assert_eq!(ttl_of(&item), before.map(|ttl| ttl.less(late)));
+    }
+
+    #[test]
+    fn session_state_is_read_as_it_was_written(
+        resumed in any::<bool>(),
+        seats in vec(frame::<SeatState<'_>>(), 0..4),
+        delivered in vec(any::<(u64, u64)>(), 0..4),
+    ) {
+        let state = SessionState { resumed, seats, delivered };
+        let written = state.to_bytes();
+        prop_assert_eq!(SessionState::read(&written).unwrap(), state);
+    }
+
+    #[test]
     fn frame_cut_short_anywhere_is_refused(frame in frame::<ToEdge<'_>>(), at in any::<Index>()) {
         let mut written = Vec::new();
         frame.append(&mut written);
@@ -177,24 +204,18 @@ fn forged(front: &[u8], length: u64) -> Vec<u8> {
 
 #[test]
 fn forged_length_is_refused_before_allocation() {
-    for length in [6, MAX_FRAME_BYTES as u64, MAX_FRAME_BYTES as u64 + 1, 1 << 40, u64::MAX] {
-        let payload_of_up = forged(&[1, 1, 1, 1], length);
-        assert!(ToNode::take(&mut &*payload_of_up).is_err(), "{length}");
-        let exceptions_of_confirm = forged(&[2, 1, 1], length);
-        assert!(ToNode::take(&mut &*exceptions_of_confirm).is_err(), "{length}");
-        let state_of_released = forged(&[5, 1], length);
-        assert!(ToEdge::take(&mut &*state_of_released).is_err(), "{length}");
-        let via_of_held = forged(&[2, 1], length);
-        assert!(Item::take(&mut &*via_of_held).is_err(), "{length}");
+    let cases: [(&str, u64, fn(u64) -> bool); 4] = [
+        ("payload of Up", 5, |length| ToNode::take(&mut &*forged(&[1, 1, 1, 1], length)).is_ok()),
+        ("exceptions of Confirm", 0, |length| ToNode::take(&mut &*forged(&[2, 1, 1], length)).is_ok()),
+        ("state of Released", 5, |length| ToEdge::take(&mut &*forged(&[5, 1], length)).is_ok()),
+        ("via of Held", 0, |length| Item::take(&mut &*forged(&[2, 1], length)).is_ok()),
+    ];
+    for (list, true_length, is_taken) in cases {
+        assert!(is_taken(true_length), "{list}");
+        for length in [6, MAX_FRAME_BYTES as u64, MAX_FRAME_BYTES as u64 + 1, 1 << 40, u64::MAX] {
+            assert!(!is_taken(length), "{list}: {length}");
+        }
     }
-}
-
-#[test]
-fn same_frames_with_true_lengths_are_taken() {
-    assert!(ToNode::take(&mut &*forged(&[1, 1, 1, 1], 5)).is_ok());
-    assert!(ToNode::take(&mut &*forged(&[2, 1, 1], 0)).is_ok());
-    assert!(ToEdge::take(&mut &*forged(&[5, 1], 5)).is_ok());
-    assert!(Item::take(&mut &*forged(&[2, 1], 0)).is_ok());
 }
 
 #[test]

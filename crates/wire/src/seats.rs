@@ -95,29 +95,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn session_state_is_read_as_it_was_written() {
+    fn session_state_is_a_word_without_seats_and_nothing_else() {
         let bare = SessionState { resumed: true, ..SessionState::default() };
         assert_eq!(bare.to_bytes(), b"resumed");
-        let seat = SeatState {
-            room: "r",
-            member: true,
-            place: 1,
-            number: 2,
-            confirmed_in: (4, 5),
-            incarnation: 4,
-            version: 3,
-            ahead: None,
-            data: Some("{}"),
-        };
-        let state = SessionState {
-            resumed: false,
-            seats: vec![seat, SeatState { data: None, member: false, ahead: Some(4), ..seat }],
-            delivered: vec![(1, 4), (6, 6)],
-        };
-        let without_seats = SessionState { seats: Vec::new(), ..state.clone() };
-        for state in [bare, state, without_seats] {
-            assert_eq!(SessionState::read(&state.to_bytes()).unwrap(), state);
-        }
         assert!(SessionState::read(b"else").is_err());
         assert!(SessionState::read(b"admitted\x09").is_err());
     }
