@@ -158,9 +158,7 @@ fn message_of_a_replaced_session_stays_with_its_credential() {
 
 #[test]
 fn credential_moves_with_a_lingering_session_to_its_owner() {
-    let (mut node, mut owner) = (Node::new("a"), Node::new("b"));
-    [&mut node, &mut owner].into_iter().for_each(|node| node.set_view(&["a", "b"]));
-    let (trunk, other) = (node.core.trunk_up(node.now), owner.core.trunk_up(owner.now));
+    let [(mut node, trunk), (mut owner, other)] = Node::two();
     let anna = client_of("b", &["a", "b"]);
     let former = newcomer(0, &anna, 1);
     attach(&mut node, trunk, former, OWN);

@@ -11,8 +11,7 @@ const EXPIRED: &str =
 /// A room of two clients whose sessions end with their sockets. Returns the node with both, which
 /// owns the room, and a node without a copy of it.
 fn room_of_two() -> (Stage, [&'static str; 2]) {
-    let mut stage = Stage::new(&["n0", "n1", "n2"], 0);
-    let [owner, _, third] = stage.ranked("r").try_into().unwrap();
+    let (mut stage, [owner, _, third]) = Stage::ranked_nodes(0);
     stage.ends_with_socket = true;
     (stage.with_members(&[("a", owner), ("b", owner)]), [owner, third])
 }

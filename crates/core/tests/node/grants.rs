@@ -159,9 +159,8 @@ fn confined_client_signals_itself_but_no_former_member() {
 
 #[test]
 fn confined_signals_flow_to_known_members_in_an_outage() {
-    let mut stage = Stage::new(&["n0", "n1", "n2"], 0);
+    let (mut stage, [owner, backup, third]) = Stage::ranked_nodes(0);
     stage.grants.insert("a", confined());
-    let [owner, backup, third] = stage.ranked("r").try_into().unwrap();
     stage.attach_all(&[("a", backup), ("b", third), ("c", third)]);
     stage.join_all(&["a", "b", "c"], "r");
     stage.say("a", &signal("b", 1));

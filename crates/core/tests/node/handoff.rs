@@ -8,13 +8,6 @@ fn room_of_two() -> Stage {
     Stage::new(&["n0", "n1"], 0).with_members(&[("a", "n0"), ("b", "n0")])
 }
 
-/// Returns nodes, and their ranking for the room `r`.
-fn three_nodes() -> (Stage, [&'static str; 3]) {
-    let stage = Stage::new(&["n0", "n1", "n2"], 0);
-    let ranked = stage.ranked("r").try_into().unwrap();
-    (stage, ranked)
-}
-
 #[test]
 fn handoff_of_a_member_is_no_change_to_others() {
     let mut stage = room_of_two();
@@ -29,7 +22,7 @@ fn handoff_of_a_member_is_no_change_to_others() {
 
 #[test]
 fn crash_keeps_member_and_retransmitted_join_is_no_change() {
-    let (stage, [owner, _, third]) = three_nodes();
+    let (stage, [owner, _, third]) = Stage::ranked_nodes(0);
     let mut stage = stage.with_members(&[("a", owner), ("b", third)]);
     stage.say("b", r#"{"type":"join","room":"r","data":1,"id":9}"#);
     stage.advance(SECOND);
@@ -67,7 +60,7 @@ fn resumed_member_keeps_its_seat_and_receives_the_state() {
 
 #[test]
 fn member_from_a_lost_node_gets_no_earlier_state_than_it_had() {
-    let (stage, [owner, _, third]) = three_nodes();
+    let (stage, [owner, _, third]) = Stage::ranked_nodes(0);
     let mut stage = stage.with_members(&[("a", third), ("b", owner)]);
     let token = token(&stage.attach("c", third)[0]);
     stage.join("c", "r");
@@ -89,7 +82,7 @@ fn member_from_a_lost_node_gets_no_earlier_state_than_it_had() {
 
 #[test]
 fn returned_member_gets_no_state_requested_before_it_left() {
-    let (stage, [owner, _, third]) = three_nodes();
+    let (stage, [owner, _, third]) = Stage::ranked_nodes(0);
     let mut stage = stage.with_members(&[("a", owner), ("b", owner)]);
     stage.deaf = Some(third);
     stage.attach_at("b", third);

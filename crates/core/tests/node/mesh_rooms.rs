@@ -6,28 +6,13 @@ use signaling_rooms::RoomSettings;
 
 use crate::stage::{SECOND, Stage};
 
-/// Returns three nodes with rooms for two, and the ranking of the nodes for the room `r`.
-fn stage() -> (Stage, [&'static str; 3]) {
-    stage_of(["n0", "n1", "n2"])
-}
-
-fn stage_of<const N: usize>(nodes: [&'static str; N]) -> (Stage, [&'static str; N]) {
-    stage_with(nodes, RoomSettings::default())
-}
-
-fn stage_with<const N: usize>(nodes: [&'static str; N], settings: RoomSettings) -> (Stage, [&'static str; N]) {
-    let stage = Stage::with(&nodes, 2, settings);
-    let ranked = stage.ranked("r").try_into().unwrap();
-    (stage, ranked)
-}
-
 fn joined(received: &[String]) -> bool {
     received.iter().any(|text| text.contains(r#""type":"joined""#))
 }
 
 #[test]
 fn room_keeps_members_and_capacity_when_its_owner_crashes() {
-    let (stage, [owner, backup, third]) = stage();
+    let (stage, [owner, backup, third]) = Stage::ranked_nodes(2);
     let mut stage = stage.with_members(&[("a", third)]);
     stage.crash(owner);
     stage.drop_from_views(owner);
@@ -44,7 +29,7 @@ fn room_keeps_members_and_capacity_when_its_owner_crashes() {
 
 #[test]
 fn full_node_takes_no_further_seats_of_its_clients() {
-    let (mut stage, _) = stage_with(["n0", "n1", "n2"], RoomSettings { max_bytes: 200_000, ..RoomSettings::default() });
+    let mut stage = Stage::with(&["n0", "n1", "n2"], 2, RoomSettings { max_bytes: 200_000, ..RoomSettings::default() });
     stage.attach("a", "n2");
     for number in 0..200 {
         stage.join("a", &format!("r{number}"));
@@ -63,7 +48,7 @@ fn full_node_takes_no_further_seats_of_its_clients() {
 
 #[test]
 fn join_waits_while_its_owner_is_cut_off_from_the_backup() {
-    let (stage, [owner, backup, third]) = stage();
+    let (stage, [owner, backup, third]) = Stage::ranked_nodes(2);
     let mut stage = stage.with_members(&[("a", owner)]);
     stage.isolated = Some(backup);
     stage.attach("b", third);
@@ -79,7 +64,7 @@ fn join_waits_while_its_owner_is_cut_off_from_the_backup() {
 
 #[test]
 fn owner_of_a_room_is_not_replaced_while_it_is_suspect() {
-    let (mut stage, [owner, backup, _]) = stage();
+    let (mut stage, [owner, backup, _]) = Stage::ranked_nodes(2);
     stage.isolated = Some(owner);
     stage.attach("a", backup);
     for _ in 0..2 {
@@ -94,7 +79,7 @@ fn owner_of_a_room_is_not_replaced_while_it_is_suspect() {
 
 #[test]
 fn backup_refuses_the_log_when_its_view_has_another_owner() {
-    let (mut stage, [first, second, third]) = stage();
+    let (mut stage, [first, second, third]) = Stage::ranked_nodes(2);
     stage.drop_from_views(first);
     let mut stage = stage.with_members(&[("a", third)]);
     stage.show_all_to(third);
@@ -108,7 +93,7 @@ fn backup_refuses_the_log_when_its_view_has_another_owner() {
 
 #[test]
 fn request_from_outside_the_owners_view_changes_nothing() {
-    let (stage, [owner, _, third]) = stage();
+    let (stage, [owner, _, third]) = Stage::ranked_nodes(2);
     let mut stage = stage.with_members(&[("a", owner)]);
     stage.drop_from_views(third);
     stage.attach("b", third);
@@ -119,7 +104,7 @@ fn request_from_outside_the_owners_view_changes_nothing() {
 
 #[test]
 fn unconfirmed_view_delays_only_rooms_that_are_new_at_a_node() {
-    let (stage, [owner, backup, third, fourth]) = stage_of(["n0", "n1", "n2", "n3"]);
+    let (stage, [owner, backup, third, fourth]) = Stage::ranked_nodes(2);
     let mut stage = stage.with_members(&[("a", third)]);
     let new = ["s", "t", "u", "v", "w", "x", "y", "z"].into_iter().find(|room| stage.ranked(room)[0] == owner).unwrap();
     stage.attach("b", backup);
@@ -134,7 +119,7 @@ fn unconfirmed_view_delays_only_rooms_that_are_new_at_a_node() {
 
 #[test]
 fn member_gets_no_change_about_itself() {
-    let (stage, [owner, backup, third]) = stage();
+    let (stage, [owner, backup, third]) = Stage::ranked_nodes(2);
     let mut stage = stage.with_members(&[("a", owner), ("b", third)]);
     for (name, data, others) in [("a", 1, "b"), ("b", 2, "a")] {
         // Its node gets the change before the result, and later both members a change of the other.
@@ -154,7 +139,7 @@ fn member_gets_no_change_about_itself() {
 
 #[test]
 fn leaver_gets_no_change_after_its_own_leave() {
-    let (stage, [owner, backup, third]) = stage();
+    let (stage, [owner, backup, third]) = Stage::ranked_nodes(2);
     let mut stage = stage.with_members(&[("a", third), ("b", owner)]);
     stage.attach("c", backup);
     stage.join("c", "r");
@@ -169,7 +154,7 @@ fn leaver_gets_no_change_after_its_own_leave() {
 
 #[test]
 fn member_again_gets_the_state_when_its_commands_failed() {
-    let (stage, [owner, backup, third]) = stage();
+    let (stage, [owner, backup, third]) = Stage::ranked_nodes(2);
     let mut stage = stage.with_members(&[("a", third), ("b", third)]);
     stage.isolated = Some(backup);
     stage.say("a", r#"{"type":"leave","room":"r"}"#);
@@ -195,7 +180,7 @@ fn member_again_gets_the_state_when_its_commands_failed() {
 
 #[test]
 fn late_seats_of_an_earlier_attachment_have_no_effect() {
-    let mut stage = stage_of(["n0", "n1"]).0;
+    let mut stage = Stage::new(&["n0", "n1"], 2);
     let name = ["a", "b", "c", "d", "e", "f"].into_iter().find(|name| stage.ranked(name)[0] == "n0").unwrap();
     stage.enter(name, "n1");
     stage.isolated = Some("n1");
@@ -211,7 +196,7 @@ fn late_seats_of_an_earlier_attachment_have_no_effect() {
 #[test]
 fn seat_outlives_the_grace_time_if_another_node_has_it() {
     let settings = RoomSettings { seat_grace: Duration::ZERO, ..RoomSettings::default() };
-    let (stage, [owner, _, third, fourth]) = stage_with(["n0", "n1", "n2", "n3"], settings);
+    let (stage, [owner, _, third, fourth]) = Stage::ranked_nodes_with(2, settings);
     let name = ["a", "b", "c", "d", "e", "f", "g", "h", "i"].into_iter().find(|name| stage.ranked(name)[0] == third);
     let name = name.unwrap();
     let mut stage = stage.with_members(&[(name, third)]);

@@ -41,12 +41,20 @@ impl Node {
         (node, trunk)
     }
 
-    /// Creates node "a" with alice, and node "b" with a client that it owns, each in slot 0 of the
-    /// returned trunk and in the view of the other. Returns the id of the latter client too.
+    /// Creates nodes "a" and "b", each with a trunk and in the view of the other.
+    pub(crate) fn two() -> [(Self, TrunkKey); 2] {
+        ["a", "b"].map(|id| {
+            let mut node = Self::new(id);
+            node.set_view(&["a", "b"]);
+            let trunk = node.core.trunk_up(node.now);
+            (node, trunk)
+        })
+    }
+
+    /// As [`Self::two`], with alice at "a" and a client that "b" owns at "b", each in slot 0. Returns
+    /// the id of the latter too.
     pub(crate) fn pair() -> ((Self, TrunkKey), (Self, TrunkKey), String) {
-        let ((mut sender, senders), mut holder) = (Self::among(&["a", "b"]), Self::new("b"));
-        holder.set_view(&["a", "b"]);
-        let recipients = holder.core.trunk_up(holder.now);
+        let [(mut sender, senders), (mut holder, recipients)] = Self::two();
         sender.attach(senders, 0, "alice", 0);
         let bob = client_of("b", &["a", "b"]);
         holder.attach(recipients, 0, &bob, 0);

@@ -105,16 +105,6 @@ fn restored_kick_counts_before_its_time() {
 }
 
 #[test]
-fn new_edge_receives_earlier_kicks() {
-    let (mut node, first) = Node::among(&["a"]);
-    node.core.kick(&KickName::new("anna"), 1_000);
-    assert_eq!(node.take_output(first).kicked, [("anna".to_owned(), 1_000, true)]);
-
-    let later = node.core.trunk_up(node.now);
-    assert_eq!(node.take_output(later).kicked, [("anna".to_owned(), 1_000, false)]);
-}
-
-#[test]
 fn kicks_of_an_edge_are_forwarded_once() {
     let (mut node, knows) = Node::among(&["a"]);
     let others = node.core.trunk_up(node.now);

@@ -2,13 +2,6 @@
 
 use crate::stage::{MINUTE, SECOND, Stage};
 
-/// Returns four nodes with rooms of this capacity, ranked for the room `r`: the owner first.
-fn four_nodes(capacity: u32) -> (Stage, [&'static str; 4]) {
-    let stage = Stage::new(&["n0", "n1", "n2", "n3"], capacity);
-    let ranked = stage.ranked("r").try_into().unwrap();
-    (stage, ranked)
-}
-
 /// Has nodes crash and leave the views at once.
 fn lose(stage: &mut Stage, nodes: &[&str]) {
     nodes.iter().for_each(|node| stage.crash(node));
@@ -17,7 +10,7 @@ fn lose(stage: &mut Stage, nodes: &[&str]) {
 
 #[test]
 fn silent_owner_refuses_joins_and_keeps_members() {
-    let (stage, [owner, backup, third, _]) = four_nodes(0);
+    let (stage, [owner, backup, third, _]) = Stage::ranked_nodes(0);
     let mut stage = stage.with_members(&[("a", third)]);
     stage.attach("b", backup);
     stage.isolated = Some(owner);
@@ -35,7 +28,7 @@ fn silent_owner_refuses_joins_and_keeps_members() {
 
 #[test]
 fn rebuilt_room_has_its_members_and_its_queue_in_order() {
-    let (stage, [owner, backup, third, fourth]) = four_nodes(2);
+    let (stage, [owner, backup, third, fourth]) = Stage::ranked_nodes(2);
     let clients = [("a", third), ("b", fourth), ("c", fourth), ("d", third), ("e", fourth)];
     let mut stage = stage.with_members(&clients);
     lose(&mut stage, &[owner, backup]);
@@ -62,7 +55,7 @@ const HEARD: &str = r#"{"type":"broadcast","room":"r","from":"a","data":1,"id":3
 
 #[test]
 fn broadcast_waits_until_a_rebuilt_room_is_whole() {
-    let (stage, [owner, backup, third, fourth]) = four_nodes(4);
+    let (stage, [owner, backup, third, fourth]) = Stage::ranked_nodes(4);
     let mut stage = stage.with_members(&[("a", third), ("b", fourth), ("c", fourth)]);
     stage.isolated = Some(fourth);
     lose(&mut stage, &[owner, backup]);
@@ -82,7 +75,7 @@ fn broadcast_waits_until_a_rebuilt_room_is_whole() {
 
 #[test]
 fn broadcast_is_refused_while_a_rebuilt_room_lacks_members() {
-    let (stage, [owner, backup, third, fourth]) = four_nodes(4);
+    let (stage, [owner, backup, third, fourth]) = Stage::ranked_nodes(4);
     let mut stage = stage.with_members(&[("a", third), ("b", fourth), ("c", fourth)]);
     lose(&mut stage, &[owner, backup, fourth]);
     stage.send("a", BROADCAST);

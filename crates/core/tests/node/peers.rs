@@ -12,27 +12,20 @@ use signaling_wire::{BatchNumber, DownSeq, ExchangeNumber, Incarnation};
 use crate::node::{HOLD, Node, SECOND, client_of, clients_of, newcomer, read};
 
 #[test]
-fn peer_back_in_the_view_gets_no_batch_number_twice() {
+fn peer_back_in_the_view_gets_no_number_twice() {
     let ((mut node, trunk), there) = (Node::among(&["a", "b"]), client_of("b", &["a", "b"]));
     node.attach(trunk, 0, "anna", 0);
-    node.up(trunk, 0, 1, &there, 0);
-    let (before, _) = read(&node.take_batches()[0]);
-    node.set_view(&["a"]);
-    node.set_view(&["a", "b"]);
-    node.up(trunk, 0, 2, &there, 0);
-    let (after, recipients) = read(&node.take_batches()[0]);
-    assert!(after > before, "{after} after {before}");
-    assert!(recipients.contains(&there));
-}
-
-#[test]
-fn peer_back_in_the_view_gets_no_exchange_number_twice() {
-    let (mut node, _) = Node::among(&["a", "b"]);
-    let (_, before) = node.opens_lane();
-    node.set_view(&["a"]);
-    node.set_view(&["a", "b"]);
-    let (_, after) = node.opens_lane();
-    assert!(after > before, "{after:?} after {before:?}");
+    let [before, after] = [1, 2].map(|seq| {
+        node.set_view(&["a"]);
+        node.set_view(&["a", "b"]);
+        node.up(trunk, 0, seq, &there, 0);
+        let (peer, exchange) = node.opens_lane();
+        let frame = node.core.peers_mut().take_lane_frame(node.now, peer, exchange).unwrap();
+        let (batch, recipients) = read(&frame[HEAD_BYTES..]);
+        assert!(recipients.contains(&there));
+        (batch, exchange)
+    });
+    assert!(after.0 > before.0 && after.1 > before.1, "{after:?} after {before:?}");
 }
 
 #[test]
@@ -44,19 +37,7 @@ fn redirected_messages_reach_a_client_that_attached_here() {
     node.attach(trunk, 1, &there, 0);
     node.pass(Duration::from_millis(100));
     assert_eq!(node.take_output(trunk).downs, [1]);
-}
-
-#[test]
-fn former_destination_is_told_to_forget_messages() {
-    let ((mut node, trunk), there) = (Node::among(&["a", "b"]), client_of("b", &["a", "b"]));
-    let mut other = Node::new("b");
-    other.set_view(&["a", "b"]);
-    node.attach(trunk, 0, "anna", 0);
-    node.up(trunk, 0, 1, &there, 0);
-    node.sends_to(&mut other);
-    node.attach(trunk, 1, &there, 0);
-    node.pass(Duration::from_millis(100));
-    assert!(node.take_batches().iter().any(|batch| forgets(batch, &there)));
+    assert!(node.take_batches().iter().any(|batch| forgets(batch, &there)), "its former destination forgets it");
 }
 
 #[test]
@@ -80,9 +61,7 @@ fn message_is_rerouted_when_its_location_expires() {
 
 #[test]
 fn message_is_rerouted_when_a_suspect_stops_answering_again() {
-    let ((mut node, trunk), mut other) = (Node::among(&["a", "b"]), Node::new("b"));
-    other.set_view(&["a", "b"]);
-    let there = other.core.trunk_up(other.now);
+    let [(mut node, trunk), (mut other, there)] = Node::two();
     let here = client_of("a", &["a", "b"]);
     other.attach(there, 0, &here, 0);
     other.sends_to(&mut node);
@@ -134,8 +113,7 @@ fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
 
 #[test]
 fn batch_of_an_earlier_exchange_is_not_executed() {
-    let ((mut sender, trunk), mut holder) = (Node::among(&["a", "b"]), Node::new("b"));
-    holder.set_view(&["a", "b"]);
+    let [(mut sender, trunk), (mut holder, _)] = Node::two();
     sender.attach(trunk, 0, "alice", 0);
     let bob = client_of("b", &["a", "b"]);
     (1..=2).for_each(|seq| sender.up(trunk, 0, seq, &bob, 0));

@@ -109,10 +109,8 @@ fn newcomer_goes_on_when_the_holder_is_handed_off() {
 
 #[test]
 fn session_of_another_node_is_requested_once_its_client_answers() {
-    let (mut node, mut other) = (Node::new("a"), Node::new("b"));
-    [&mut node, &mut other].into_iter().for_each(|node| node.set_view(&["a", "b"]));
+    let [(mut node, trunk), (mut other, edge)] = Node::two();
     let anna = client_of("a", &["a", "b"]);
-    let (trunk, edge) = (node.core.trunk_up(node.now), other.core.trunk_up(other.now));
     other.send_frame(edge, &ToNode::Attach(newcomer(0, &anna, 1)));
     let greeting: Value = serde_json::from_str(&other.take_output(edge).greeting).unwrap();
     let request = Request { resume: greeting["resume"].as_str(), ..Request::default() };

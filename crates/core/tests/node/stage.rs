@@ -97,6 +97,18 @@ impl Stage {
         stage
     }
 
+    /// Creates nodes with rooms of this capacity. Returns their ranking for the room `r` too: its
+    /// owner, its backup and the others.
+    pub(crate) fn ranked_nodes<const N: usize>(capacity: u32) -> (Self, [&'static str; N]) {
+        Self::ranked_nodes_with(capacity, RoomSettings::default())
+    }
+
+    pub(crate) fn ranked_nodes_with<const N: usize>(capacity: u32, rooms: RoomSettings) -> (Self, [&'static str; N]) {
+        let stage = Self::with(&["n0", "n1", "n2", "n3"][..N], capacity, rooms);
+        let ranked = stage.ranked("r").try_into().unwrap();
+        (stage, ranked)
+    }
+
     fn node(&self, id: &str) -> usize {
         self.nodes.iter().position(|node| node.id == id).unwrap()
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use signaling_core::edge::KickName;
 use signaling_core::ice::{IceServers, Turn};
 use signaling_wire::RateDebts;
-use signaling_wire::trunk::{Attach, DetachReason, Request, Slot, ToEdge, ToNode};
+use signaling_wire::trunk::{Attach, DetachReason, Request, ToNode};
 
 use crate::node::{Node, SECOND, START, newcomer};
 
@@ -19,18 +19,12 @@ fn set_clock(node: &mut Node, seconds: u64) {
 
 /// Connects a client and returns its `welcome`. Then its socket is lost, so its session lingers.
 fn welcome(node: &mut Node, client: &str, accepted_at_us: u8, resume: Option<&str>) -> Value {
-    const SLOT: Slot = 0;
     let trunk = node.core.trunk_up(node.now);
     let request = Request { resume, ..Request::default() };
-    node.send_frame(trunk, &ToNode::Attach(Attach { request, ..newcomer(SLOT, client, accepted_at_us) }));
-    let batch = node.core.take_trunk_batch(trunk);
-    node.send_frame(trunk, &ToNode::Detach { slot: SLOT, cause: DetachReason::Lost, debts: RateDebts::default() });
-    let mut rest = &batch[..];
-    loop {
-        if let ToEdge::Attached { greeting, .. } = ToEdge::take(&mut rest).unwrap() {
-            return serde_json::from_slice(greeting).unwrap();
-        }
-    }
+    node.send_frame(trunk, &ToNode::Attach(Attach { request, ..newcomer(0, client, accepted_at_us) }));
+    let greeting = node.take_output(trunk).greeting;
+    node.send_frame(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Lost, debts: RateDebts::default() });
+    serde_json::from_str(&greeting).unwrap()
 }
 
 #[test]
