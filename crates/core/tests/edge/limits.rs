@@ -11,11 +11,20 @@ use signaling_wire::trunk::{Slot, ToEdge, ToNode};
 use crate::stage::{Edge, attached, done, down};
 use crate::tokens::verified;
 
-const RATE: Rate = Rate { per_second: 10, burst: 10 };
+const RATE: Option<Rate> = Some(Rate { per_second: 10, burst: 10 });
+const MESSAGES: RateLimits = RateLimits { messages: RATE, bytes: None, controls: None };
+const CONTROLS: RateLimits = RateLimits { messages: None, bytes: None, controls: RATE };
 
 impl Edge {
     fn paced(rates: RateLimits) -> Self {
         Self::with(|settings| settings.rates = rates)
+    }
+
+    /// Creates an edge with these rates, and a plain client in slot 0.
+    fn with_paced(rates: RateLimits) -> (Self, ClientKey) {
+        let mut edge = Self::paced(rates);
+        let client = edge.open(false);
+        (edge, client)
     }
 
     /// Counts the uplink messages since the last call.
@@ -41,8 +50,7 @@ fn signal(id: u64) -> String {
 
 #[test]
 fn message_over_the_rate_is_refused_with_a_wait_and_dropped() {
-    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
-    let client = edge.open(false);
+    let (mut edge, client) = Edge::with_paced(MESSAGES);
     (1..=11).for_each(|id| assert_eq!(edge.say(client, &signal(id)), Reading::On));
     assert_eq!(edge.ups(), 10);
     let said = edge.hears(client);
@@ -56,7 +64,7 @@ fn message_over_the_rate_is_refused_with_a_wait_and_dropped() {
 
 #[test]
 fn welcome_has_the_rates_of_the_client_and_their_levels() {
-    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
+    let mut edge = Edge::paced(MESSAGES);
     let client = edge.connect(false, None, None);
     edge.admit(client, r#"{"type":"welcome"}"#);
     edge.core.socket_opened(edge.now, client);
@@ -66,8 +74,7 @@ fn welcome_has_the_rates_of_the_client_and_their_levels() {
 
 #[test]
 fn client_that_ignores_refusals_for_5_s_is_closed() {
-    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
-    let client = edge.open(false);
+    let (mut edge, client) = Edge::with_paced(MESSAGES);
     let (start, step) = (edge.now, Duration::from_millis(10));
     let code = (0..1_000).find_map(|_| {
         edge.now += step;
@@ -83,7 +90,7 @@ fn client_that_ignores_refusals_for_5_s_is_closed() {
 
 #[test]
 fn received_is_read_when_a_client_exceeds_its_rate() {
-    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
+    let mut edge = Edge::paced(MESSAGES);
     let client = edge.open(true);
     for id in 1..=20 {
         edge.say(client, &signal(id));
@@ -95,15 +102,13 @@ fn received_is_read_when_a_client_exceeds_its_rate() {
 
 #[test]
 fn client_with_too_many_control_frames_is_closed() {
-    let rates = RateLimits { controls: Some(RATE), ..RateLimits::default() };
     let controls: [fn(&mut Edge, ClientKey) -> Reading; 3] = [
         |edge, client| edge.say(client, r#"{"type":"ping"}"#),
         |edge, client| edge.core.client_ping(edge.now, client, b"p"),
         |edge, client| edge.core.client_pong(edge.now, client),
     ];
     for control in controls {
-        let mut edge = Edge::paced(rates);
-        let client = edge.open(false);
+        let (mut edge, client) = Edge::with_paced(CONTROLS);
         (0..10).for_each(|_| assert_eq!(control(&mut edge, client), Reading::On));
         edge.hears(client);
         assert_eq!(control(&mut edge, client), Reading::Paused);
@@ -113,8 +118,7 @@ fn client_with_too_many_control_frames_is_closed() {
 
 #[test]
 fn pongs_that_the_edge_asked_for_cost_nothing() {
-    let mut edge = Edge::paced(RateLimits { controls: Some(RATE), ..RateLimits::default() });
-    let client = edge.open(false);
+    let (mut edge, client) = Edge::with_paced(CONTROLS);
     for _ in 0..30 {
         edge.hear(edge.link, &[ToEdge::Probe { slot: 0 }, ToEdge::Probe { slot: 0 }]);
         assert_eq!(edge.core.output(client).len(), 2, "one ping until it answers");
@@ -128,7 +132,7 @@ fn pongs_that_the_edge_asked_for_cost_nothing() {
 
 #[test]
 fn sockets_of_a_token_subject_share_its_rate() {
-    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
+    let mut edge = Edge::paced(MESSAGES);
     let token = VerifiedToken { subject: Some(KickName::new("auth0|7")), ..verified(b"", None) };
     for passes in [8, 2, 0] {
         let client = edge.connect(false, Some(token.clone()), None);
@@ -144,8 +148,7 @@ fn sockets_of_a_token_subject_share_its_rate() {
 
 #[test]
 fn rates_used_at_another_edge_count_after_a_resume() {
-    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
-    let client = edge.open(false);
+    let (mut edge, client) = Edge::with_paced(MESSAGES);
     let mut resumed = attached(0, "");
     if let ToEdge::Attached { debts, .. } = &mut resumed {
         debts.messages = 700;
@@ -157,8 +160,7 @@ fn rates_used_at_another_edge_count_after_a_resume() {
 
 #[test]
 fn open_socket_that_attaches_again_reports_no_debts() {
-    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
-    let client = edge.open(false);
+    let (mut edge, client) = Edge::with_paced(MESSAGES);
     (0..8).for_each(|id| _ = edge.say(client, &signal(id)));
     let (old, new) = (edge.link, edge.core.link_up(edge.now, edge.now));
     edge.core.link_down(old);
@@ -173,7 +175,7 @@ fn rate_class_sets_the_rate_and_an_unknown_one_the_default() {
     let class = |name: &str| RateClass::new(name).unwrap();
     let few = RateLimits { messages: Some(Rate { per_second: 2, burst: 2 }), ..RateLimits::default() };
     let mut edge = Edge::with(|settings| {
-        settings.rates = RateLimits { messages: Some(RATE), ..RateLimits::default() };
+        settings.rates = MESSAGES;
         settings.rate_classes = [(class("bots"), few)].into();
     });
     for (rate_class, passes) in [(Some("bots"), 2), (Some("people"), 10), (None, 10)] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use signaling_core::edge::{ClientKey, DialectClient, Effect, Rate, Reading, Refusal};
 use signaling_dialects::Dialect;
 use signaling_protocol::CloseCode;
-use signaling_wire::trunk::ToEdge;
+use signaling_wire::trunk::{ToEdge, ToNode};
 
 use crate::dialects::client_of;
 use crate::stage::{Edge, attached};
@@ -160,10 +160,7 @@ fn later_socket_of_one_microsecond_counts_as_later() {
         let client = edge.connect(false, None, None);
         edge.core.attach(edge.now, client, edge.link);
         let batch = edge.core.take_batch(edge.link);
-        let Ok(signaling_wire::trunk::ToNode::Attach(attach)) = signaling_wire::trunk::ToNode::take(&mut &batch[..])
-        else {
-            panic!("no attach")
-        };
+        let Ok(ToNode::Attach(attach)) = ToNode::take(&mut &batch[..]) else { panic!("no attach") };
         attach.accepted_at_us
     });
     assert_eq!(times, [1, 2]);

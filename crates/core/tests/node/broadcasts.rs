@@ -1,13 +1,13 @@
 //! Broadcasts to the members of a room.
 
-use signaling_core::edge::Rate;
+use serde_json::Value;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rooms::RoomSettings;
 use signaling_rooms::{Operation, Requester};
 use signaling_wire::SessionId;
 use signaling_wire::trunk::DetachReason;
 
-use crate::stage::{SECOND, Stage, token};
+use crate::stage::{SECOND, Stage, broadcast_rate, token};
 
 fn room_of_three() -> Stage {
     Stage::new(&["n0", "n1"], 0).with_members(&[("a", "n0"), ("b", "n1"), ("c", "n1")])
@@ -92,9 +92,8 @@ fn numbered(id: u64) -> String {
 
 #[test]
 fn broadcast_budget_counts_each_member_reached() {
-    let broadcast_rate = Some(Rate { per_second: 2, burst: 5 });
-    let mut stage = Stage::with(&["n0"], 0, RoomSettings { broadcast_rate, ..RoomSettings::default() })
-        .with_members(&[("a", "n0"), ("b", "n0"), ("c", "n0")]);
+    let mut stage =
+        Stage::with(&["n0"], 0, broadcast_rate(2, 5)).with_members(&[("a", "n0"), ("b", "n0"), ("c", "n0")]);
 
     (1..=3).for_each(|id| stage.say("a", &numbered(id)));
     assert_eq!(stage.received("b").len(), 2, "two of two each are within five");
@@ -113,9 +112,7 @@ fn broadcast_budget_counts_each_member_reached() {
 
 #[test]
 fn broadcast_retransmitted_after_resume_is_not_refused() {
-    let broadcast_rate = Some(Rate { per_second: 1, burst: 4 });
-    let mut stage = Stage::with(&["n0"], 0, RoomSettings { broadcast_rate, ..RoomSettings::default() })
-        .with_members(&[("b", "n0"), ("c", "n0")]);
+    let mut stage = Stage::with(&["n0"], 0, broadcast_rate(1, 4)).with_members(&[("b", "n0"), ("c", "n0")]);
     stage.reliable = true;
     let token = token(&stage.attach("a", "n0")[0]);
     stage.join("a", "r");
@@ -129,25 +126,15 @@ fn broadcast_retransmitted_after_resume_is_not_refused() {
     stage.resume("a", &token);
     (11..=14).for_each(|id| stage.send("a", &numbered(id)));
     stage.say("a", &numbered(11));
-    let refused: Vec<_> = stage
-        .received("a")
-        .into_iter()
-        .filter(|text| text.contains("rate_limited"))
-        .map(|text| number(&text))
-        .collect();
-    assert_eq!(refused, [14, 11], "a new one, and one that this socket has said already");
-}
-
-/// Returns the `id` of a message that a client received.
-fn number(text: &str) -> u64 {
-    let text = text.split_once("\"id\":").unwrap().1;
-    text[..text.find([',', '}']).unwrap()].parse().unwrap()
+    let received = stage.received("a");
+    let refused = received.iter().filter(|text| text.contains("rate_limited"));
+    let refused = refused.map(|text| serde_json::from_str::<Value>(text).unwrap()["id"].clone());
+    assert_eq!(refused.collect::<Vec<_>>(), [14, 11], "a new one, and one that this socket has said already");
 }
 
 #[test]
 fn broadcast_over_budget_asks_the_owner_once() {
-    let broadcast_rate = Some(Rate { per_second: 10, burst: 25 });
-    let mut stage = large_room_with(RoomSettings { broadcast_rate, ..RoomSettings::default() });
+    let mut stage = large_room(broadcast_rate(10, 25));
     stage.say("a", &numbered(1));
     assert_eq!(stage.received("b").len(), 1);
     let pages = stage.lists();
@@ -162,9 +149,7 @@ fn broadcast_over_budget_asks_the_owner_once() {
 
 #[test]
 fn broadcast_retransmitted_at_next_node_is_not_refused() {
-    let broadcast_rate = Some(Rate { per_second: 1, burst: 4 });
-    let stage = Stage::with(&["n0", "n1", "n2"], 0, RoomSettings { broadcast_rate, ..RoomSettings::default() });
-    let [owner, _, third] = stage.ranked("r").try_into().unwrap();
+    let (stage, [owner, _, third]) = Stage::ranked_nodes_with(0, broadcast_rate(1, 4));
     let mut stage = stage.with_members(&[("a", third), ("b", owner), ("c", owner)]);
     let [one, two, three] = [1, 2, 3].map(numbered);
     stage.isolated = Some(third);
@@ -182,11 +167,7 @@ fn broadcast_retransmitted_at_next_node_is_not_refused() {
 }
 
 /// A room of many pages, with these members and others elsewhere.
-fn large_room() -> Stage {
-    large_room_with(RoomSettings::default())
-}
-
-fn large_room_with(settings: RoomSettings) -> Stage {
+fn large_room(settings: RoomSettings) -> Stage {
     let stage = Stage::with(&["n0", "n1"], 0, settings);
     let backup = stage.ranked("r")[1];
     let mut stage = stage.with_members(&[("a", backup)]);
@@ -210,7 +191,7 @@ fn joins_elsewhere(stage: &mut Stage, name: &str, session: u8) {
 
 #[test]
 fn broadcast_reaches_member_on_two_pages_once() {
-    let mut stage = large_room();
+    let mut stage = large_room(RoomSettings::default());
     stage.operations.clear();
     stage.send("a", BROADCAST);
     while stage.lists() == 0 {

@@ -1,10 +1,8 @@
 //! Broadcasts of dialects' clients above the budget: delayed and never refused.
 
-use signaling_core::edge::Rate;
-use signaling_rooms::RoomSettings;
 use signaling_wire::trunk::DetachReason;
 
-use crate::stage::{SECOND, Stage};
+use crate::stage::{SECOND, Stage, broadcast_rate};
 
 const SENDER: &str = "~yw:a";
 const TOPIC: &str = "~yw.q:t";
@@ -12,8 +10,7 @@ const OTHER_TOPIC: &str = "~yw.q:u";
 
 /// A topic of three clients. The sender's budget is two broadcasts, and one more each second.
 fn stage() -> Stage {
-    let broadcast_rate = Some(Rate { per_second: 2, burst: 4 });
-    let mut stage = Stage::with(&["n0", "n1"], 0, RoomSettings { broadcast_rate, ..RoomSettings::default() });
+    let mut stage = Stage::with(&["n0", "n1"], 0, broadcast_rate(2, 4));
     stage.ends_with_socket = true;
     let clients = [(SENDER, "n0"), ("~yw:b", "n0"), ("~yw:c", "n1")];
     stage.attach_all(&clients);

@@ -51,8 +51,8 @@ impl Node {
         })
     }
 
-    /// As [`Self::two`], with alice at "a" and a client that "b" owns at "b", each in slot 0. Returns
-    /// the id of the latter too.
+    /// As [`Self::two`], with alice at "a", and at "b" a client that it owns, each in slot 0.
+    /// Returns the id of the latter too.
     pub(crate) fn pair() -> ((Self, TrunkKey), (Self, TrunkKey), String) {
         let [(mut sender, senders), (mut holder, recipients)] = Self::two();
         sender.attach(senders, 0, "alice", 0);

@@ -1,19 +1,17 @@
 //! Limits of new rooms, and of the members that a client reaches.
 
-use signaling_core::edge::Rate;
 use signaling_rooms::RoomSettings;
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::DetachReason;
 
-use crate::stage::{SECOND, Stage, token};
+use crate::stage::{SECOND, Stage, broadcast_rate, token};
 
 fn new_rooms(per_second: u32) -> Stage {
     Stage::with(&["n0"], 0, RoomSettings { new_rooms: Some(per_second), ..RoomSettings::default() })
 }
 
 fn fan_out(per_second: u32, burst: u32) -> Stage {
-    let broadcast_rate = Some(Rate { per_second, burst });
-    Stage::with(&["n0", "n1"], 0, RoomSettings { broadcast_rate, ..RoomSettings::default() })
+    Stage::with(&["n0", "n1"], 0, broadcast_rate(per_second, burst))
 }
 
 fn of_subject(subject: &str) -> Grant {

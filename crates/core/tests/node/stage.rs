@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use signaling_core::edge::Rate;
 use signaling_core::node::{NodeCore, Settings, TrunkKey};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
@@ -18,6 +19,11 @@ use crate::node::{HOLD, address_of, settings, view};
 
 /// Longer than a seat stays that no node claims.
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// Returns settings of rooms in which a client's requests reach this many members per second.
+pub(crate) fn broadcast_rate(per_second: u32, burst: u32) -> RoomSettings {
+    RoomSettings { broadcast_rate: Some(Rate { per_second, burst }), ..RoomSettings::default() }
+}
 
 struct Node {
     id: &'static str,
