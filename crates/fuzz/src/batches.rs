@@ -28,14 +28,8 @@ pub fn batches(data: &[u8]) {
             assert!(written.len() <= before.len() - bytes.len(), "{item:?}");
         }
     }
-    let (Ok(id), now) = (NodeId::new("node-0"), Instant::now()) else { return };
-    let mut node = NodeCore::new(settings(id, now, RoomSettings::default()));
-    let member = |id| {
-        let address = format!("{id}:1").parse().ok()?;
-        Some(NodeEntry { id: NodeId::new(id).ok()?, address, draining: false })
-    };
-    let Ok(view) = View::new(["node-0", "node-1"].into_iter().filter_map(member)) else { return };
-    node.set_view(now, Arc::new(view));
+    let now = Instant::now();
+    let Some(mut node) = node(&["node-0", "node-1"], now, RoomSettings::default()) else { return };
     let opening =
         Opening { sender: "node-1".to_owned(), incarnation: Incarnation([1; 8]), exchange: ExchangeNumber(1) };
     let Ok(Some(exchange)) = node.accept_lane(now, &opening) else { return };
@@ -53,11 +47,17 @@ pub fn batches(data: &[u8]) {
     (0..60).for_each(|second| node.sweep(now + Duration::from_secs(second)));
 }
 
-/// Returns the settings of a node for a fuzz target. It holds at most 64 KiB of messages, and
-/// 16 KiB for one recipient. Its time at `now` is 1,700,000,000 s since 1970.
-pub(crate) fn settings(id: NodeId, now: Instant, rooms: RoomSettings) -> Settings {
+/// Returns `node-0`, with a view of these nodes, for a fuzz target. It holds at most 64 KiB of
+/// messages, and 16 KiB for one recipient. Its time at `now` is 1,700,000,000 s since 1970.
+pub(crate) fn node(nodes: &[&str], now: Instant, rooms: RoomSettings) -> Option<NodeCore> {
     let epoch = (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
     let hold_limits = HoldLimits { bytes: 64 * 1024, bytes_per_recipient: 16 * 1024 };
-    let settings = Settings::new(id, Incarnation([7; 8]), resume::Key::new([1; 32]), epoch);
-    Settings { rooms, hold_limits, ..settings }
+    let settings = Settings::new(NodeId::new("node-0").ok()?, Incarnation([7; 8]), resume::Key::new([1; 32]), epoch);
+    let mut node = NodeCore::new(Settings { rooms, hold_limits, ..settings });
+    let member = |id: &&str| {
+        let address = format!("{id}:1").parse().ok()?;
+        Some(NodeEntry { id: NodeId::new(id).ok()?, address, draining: false })
+    };
+    node.set_view(now, Arc::new(View::new(nodes.iter().filter_map(member)).ok()?));
+    Some(node)
 }

@@ -1,19 +1,16 @@
 //! Messages between clients and room commands, as a node processes them that owns the rooms.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use signaling_core::edge::Rate;
 use signaling_core::node::{NodeCore, TrunkKey};
-use signaling_membership::{NodeEntry, View};
-use signaling_protocol::NodeId;
 use signaling_rooms::RoomSettings;
 use signaling_rooms::{Room, Rules};
 use signaling_wire::trunk::{Attach, Slot, ToEdge, ToNode};
 use signaling_wire::{RemainingTtl, Seq, SessionId};
 
-use crate::batches::settings;
+use crate::batches::node;
 
 const CLIENTS: [&str; 3] = ["alice", "bob", "carol"];
 /// Maximum members of a room.
@@ -66,14 +63,12 @@ struct Stage {
 
 impl Stage {
     fn new() -> Option<Self> {
-        let (id, now) = (NodeId::new("node-0").ok()?, Instant::now());
+        let now = Instant::now();
         let (broadcast_rate, new_rooms) = (Some(Rate { per_second: 8, burst: 12 }), Some(1));
         let rules = Rules { capacity: Some(CAPACITY), max_waiting: Some(1), ..Rules::default() };
         let (max_seats_per_client, defaults) = (PER_CLIENT, RoomSettings::default());
         let rooms = RoomSettings { rules, max_seats_per_client, broadcast_rate, new_rooms, ..defaults };
-        let mut node = NodeCore::new(settings(id.clone(), now, rooms));
-        let member = NodeEntry { id, address: "127.0.0.1:1".parse().ok()?, draining: false };
-        node.set_view(now, Arc::new(View::new([member]).ok()?));
+        let mut node = node(&["node-0"], now, rooms)?;
         let trunk = node.trunk_up(now);
         let (seqs, pending) = ([0; CLIENTS.len()], BTreeMap::new());
         let mut stage = Self { node, trunk, now, seqs, pending };
