@@ -125,7 +125,8 @@ pub fn parse_list(content: &[u8]) -> Result<Arc<[IceServer]>, BadList> {
             Urls::One(url) => vec![url],
             Urls::Many(urls) => urls,
         };
-        if urls.is_empty() || !urls.iter().all(|url| is_turn(url) || is_stun(url)) {
+        // The schemes of STUN are those of RFC 7064.
+        if urls.is_empty() || !urls.iter().all(|url| is_turn(url) || begins_with(url, ["stun:", "stuns:"])) {
             return Err(BadList::Url(at));
         }
         if urls.iter().any(|url| is_turn(url)) && (username.is_none() || credential.is_none()) {
@@ -138,11 +139,6 @@ pub fn parse_list(content: &[u8]) -> Result<Arc<[IceServer]>, BadList> {
 
 fn begins_with(url: &str, schemes: [&str; 2]) -> bool {
     schemes.iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()))
-}
-
-/// Returns `true` if the URL has a scheme of RFC 7064 (STUN).
-fn is_stun(url: &str) -> bool {
-    begins_with(url, ["stun:", "stuns:"])
 }
 
 /// Returns `true` if the URL begins with `turn:` or `turns:` (RFC 7065) and goes on.

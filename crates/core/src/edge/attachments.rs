@@ -134,7 +134,7 @@ impl EdgeCore {
         }
         let Some(slot) = link.assign(client) else { return };
         session.attachments += 1;
-        let none = ConnectRequest::default();
+        let (none, cause) = (ConnectRequest::default(), session.phase.closed());
         let dialect = session.dialect.as_ref().map(|dialect| &dialect.client);
         let attach = Attach {
             slot,
@@ -150,12 +150,9 @@ impl EdgeCore {
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
             grant: session.token.as_ref().map(|token| &*token.grant),
             state: session.state.as_deref(),
-            cause: session.phase.closed(),
+            cause,
             // The node's answer would charge an open socket once more.
-            debts: session
-                .phase
-                .closed()
-                .map_or_else(RateDebts::default, |_| self.rate_buckets.debts(&session.rate_buckets)),
+            debts: cause.map_or_else(RateDebts::default, |_| self.rate_buckets.debts(&session.rate_buckets)),
         };
         link.send(&ToNode::Attach(attach));
         for (seq, kept) in session.buffer.iter() {

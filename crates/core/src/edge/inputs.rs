@@ -17,7 +17,7 @@ use super::phase::SessionPhase;
 use super::retransmit_buffer::RetransmitBuffer;
 use super::session::Session;
 use super::verified_token::PresentedToken;
-use super::{ClientKey, EdgeCore, Effect, LinkKey, Reading, Refusal, TrunkError};
+use super::{ClientKey, EdgeCore, Effect, Kick, KickName, LinkKey, Reading, Refusal, TrunkError};
 use crate::TooLate;
 use crate::ws::encode;
 
@@ -230,7 +230,9 @@ impl EdgeCore {
             ToEdge::Serving => add(NodeReport::Serving),
             ToEdge::StatusRequest => add(NodeReport::StatusRequest),
             ToEdge::SetDrained { drained } => add(NodeReport::DrainRequest { drained }),
-            ToEdge::Kicked { name, at, at_once } => self.on_kicked(name, at, at_once),
+            ToEdge::Kicked { name, at, at_once } => {
+                self.effects.push_back(Effect::Kick(Kick { name: KickName::new(name), at, at_once }));
+            }
             _ => {}
         }
         let Some(slot) = frame.slot() else { return };

@@ -4,7 +4,7 @@ use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::trunk::{DetachReason, ToNode};
 
 use super::session::Session;
-use super::{EdgeCore, Effect, KickName, VerifiedToken};
+use super::{EdgeCore, KickName, VerifiedToken};
 
 /// A kick of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,10 +74,5 @@ impl EdgeCore {
     /// Returns the number of kicks in the list, and the number of forgotten ones.
     pub fn kicks(&self) -> (usize, u64) {
         self.kicks.counts()
-    }
-
-    /// Queues [`Effect::Kick`] for a kick that a node reports.
-    pub(super) fn on_kicked(&mut self, name: &str, at: u64, at_once: bool) {
-        self.effects.push_back(Effect::Kick(Kick { name: KickName::new(name), at, at_once }));
     }
 }

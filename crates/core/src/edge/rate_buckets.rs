@@ -233,17 +233,6 @@ mod tests {
     }
 
     #[test]
-    fn reconnect_refills_no_bucket() {
-        let (now, mut table) = (Instant::now(), RateBucketTable::default());
-        for _ in 0..3 {
-            let buckets = table.acquire(now, &id("a"), None);
-            (0..5).for_each(|_| buckets.pay(&LIMITS, now, 1));
-            table.release(buckets);
-        }
-        assert_eq!(table.acquire(now, &id("a"), None).debts(now).messages, 1_500);
-    }
-
-    #[test]
     fn full_buckets_without_a_session_take_no_memory() {
         let (now, mut table) = (Instant::now(), RateBucketTable::default());
         let (used, full) = (table.acquire(now, &id("a"), None), table.acquire(now, &id("b"), None));

@@ -2,7 +2,7 @@
 //! and waiting newcomers. [`NodeCore`](super::NodeCore) changes it as sessions attach and detach,
 //! and looks up a client's session or node.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
 use rustc_hash::FxHashSet;
@@ -203,14 +203,9 @@ impl Directory {
     }
 
     /// Takes the newcomers whose wait for their sessions is over, sorted by client id.
-    pub(super) fn take_overdue_resumes(&mut self, now: Instant) -> Vec<Newcomer> {
-        let mut overdue: Vec<_> = self
-            .pending_resumes
-            .extract_if(|_, newcomer| newcomer.until <= now)
-            .map(|(_, newcomer)| newcomer)
-            .collect();
-        overdue.sort_unstable_by(|a, b| a.arrival.client_id.cmp(&b.arrival.client_id));
-        overdue
+    pub(super) fn take_overdue_resumes(&mut self, now: Instant) -> impl Iterator<Item = Newcomer> + use<> {
+        let overdue = self.pending_resumes.extract_if(|_, newcomer| newcomer.until <= now);
+        overdue.collect::<BTreeMap<_, _>>().into_values()
     }
 
     /// Adds a contender for a session's id. Fails with it if the session is gone or has another.
@@ -280,9 +275,8 @@ impl Directory {
 
     /// Returns `true` if a superseded session of the client may still confirm.
     pub(super) fn has_superseded(&self, client: &str) -> bool {
-        let is_it =
-            |key: &SessionKey| self.sessions.get(*key).is_some_and(|former| former.client_id.as_str() == client);
-        self.superseded.iter().any(|(former, _)| is_it(former))
+        let mut superseded = self.superseded.iter().filter_map(|(former, _)| self.sessions.get(*former));
+        superseded.any(|former| former.client_id.as_str() == client)
     }
 
     /// Returns the superseded sessions whose time to confirm is over.

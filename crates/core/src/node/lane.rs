@@ -64,14 +64,12 @@ impl QueuedEnvelope {
         if others.is_empty() {
             return Item::Envelope(envelope).append(out);
         }
-        let others = others.iter();
-        let others = others.map(|other| Recipient {
-            to: other.to.as_str(),
-            prev_pending: other.sent.prev_pending,
-            queue_id: other.queue_id,
+        let others = others.iter().map(|Self { to, sent, queue_id, .. }| Recipient {
+            to: to.as_str(),
+            prev_pending: sent.prev_pending,
+            queue_id: *queue_id,
         });
-        let others = others.collect();
-        Item::Copies { envelope, others }.append(out);
+        Item::Copies { envelope, others: others.collect() }.append(out);
     }
 }
 
@@ -296,11 +294,8 @@ impl Lane {
 
     /// Returns the final outcome of a message that is queued or in the window. `None`: none is.
     pub(super) fn outcome_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
-        let outcomes = self.outcomes.iter().chain(self.window.iter().flat_map(|batch| &batch.outcomes));
-        outcomes
-            .filter(|outcome| outcome.message == Some(message))
-            .map(|outcome| outcome.outcome)
-            .find(|outcome| outcome.is_final())
+        let mut outcomes = self.outcomes.iter().chain(self.window.iter().flat_map(|batch| &batch.outcomes));
+        outcomes.find(|it| it.message == Some(message) && it.outcome.is_final()).map(|it| it.outcome)
     }
 
     /// Removes the envelopes of redirected queues: one call for all, as it reads the whole lane.

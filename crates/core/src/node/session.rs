@@ -252,10 +252,7 @@ impl Session {
 
     /// Takes the next message that a confirm up to `up_to` covers. `None`: there is none.
     pub(super) fn confirmed(&mut self, up_to: DownSeq) -> Option<(DownSeq, InboundMessage)> {
-        if self.unconfirmed.front()?.0 > up_to {
-            return None;
-        }
-        let (down_seq, message) = self.unconfirmed.pop_front()?;
+        let (down_seq, message) = self.unconfirmed.pop_front_if(|(down_seq, _)| *down_seq <= up_to)?;
         self.unconfirmed_bytes -= message.sent.payload.len();
         Some((down_seq, message))
     }

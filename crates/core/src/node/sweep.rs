@@ -38,7 +38,9 @@ impl NodeCore {
         }
         self.sweep_queues(now);
         self.give_up_silent_holders(now);
-        self.finish_overdue_superseded(now);
+        for former in self.directory.overdue_superseded(now) {
+            self.finish_superseded(now, former);
+        }
         self.end_overdue_resumes(now);
         if self.directory.sweep(now) {
             self.custody.routes_dirty = true;

@@ -175,13 +175,6 @@ impl NodeCore {
             self.custody.routes_dirty = true;
         }
     }
-
-    /// Finishes the superseded sessions whose edges did not confirm in time.
-    pub(super) fn finish_overdue_superseded(&mut self, now: Instant) {
-        for former in self.directory.overdue_superseded(now) {
-            self.finish_superseded(now, former);
-        }
-    }
 }
 
 /// Takes the unconfirmed messages, reserved for the session's credential. Unless the edge has
