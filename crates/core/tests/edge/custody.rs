@@ -92,14 +92,6 @@ fn newcomer_moved_before_admission_attaches_as_newcomer() {
 }
 
 #[test]
-fn session_without_frames_leaves_with_its_socket() {
-    let (mut edge, link, client) = Edge::with_client(false);
-    edge.core.socket_closed(client, DetachReason::Lost);
-    assert_eq!(edge.said(link), ["detach 0 Lost"]);
-    assert!(edge.core.is_empty());
-}
-
-#[test]
 fn client_that_requests_without_reading_is_too_slow() {
     let asks: [fn(&mut EdgeCore, Instant, ClientKey); 2] = [
         |core, now, client| _ = core.client_text(now, client, br#"{"type":"ping"}"#),
@@ -136,6 +128,7 @@ fn only_a_close_with_1000_ends_the_session() {
         let body = body.as_ref().map_or(&[][..], |code| code);
         assert!(answer.ends_with(&[&[0x88, body.len() as u8], body].concat()), "{code:?}: {answer:?}");
         assert_eq!(edge.said(link), [format!("detach 0 {gone:?}")], "{code:?}");
+        assert!(edge.core.is_empty(), "it has sent nothing");
     }
 }
 
@@ -177,6 +170,7 @@ fn unreceived_messages_return_to_the_node_when_a_socket_ends() {
     edge.received(client, 1);
     edge.core.socket_closed(client, DetachReason::Lost);
     assert_eq!(edge.said(link), ["confirm 0 1", "detach 0 Lost"]);
+    assert!(edge.core.is_empty(), "it has sent nothing");
 }
 
 #[test]
