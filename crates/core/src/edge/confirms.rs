@@ -47,11 +47,6 @@ impl Confirms {
         self.up_to > self.confirmed
     }
 
-    /// Returns `true` if a message ends at this offset of the client's output.
-    pub(super) fn ends_at(&self, offset: u64) -> bool {
-        self.queued().any(|end| end == offset)
-    }
-
     /// Returns the offsets in the output at which unconfirmed messages end.
     pub(super) fn queued(&self) -> impl Iterator<Item = u64> {
         self.pending.iter().filter(|pending| pending.verdict == DuplicateCheck::Write).map(|pending| pending.mark)

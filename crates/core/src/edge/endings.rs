@@ -50,14 +50,12 @@ impl EdgeCore {
             SessionPhase::Waiting => {
                 let debts = self.rate_buckets.debts(&session.rate_buckets);
                 session.send(&mut self.links, |slot| ToNode::Detach { slot, cause, debts });
-                let message = reason.to_owned();
-                let refusal = match code {
-                    CloseCode::KICKED => {
-                        Refusal { status: 403, code: "forbidden".to_owned(), message, retry_after_ms: None }
-                    }
-                    _ => Refusal { status: 503, code: "unavailable".to_owned(), message, retry_after_ms: Some(1_000) },
+                let (status, code, retry_after_ms) = match code {
+                    CloseCode::KICKED => (403, "forbidden", None),
+                    _ => (503, "unavailable", Some(1_000)),
                 };
-                self.refuse(client, refusal);
+                let (code, message) = (code.to_owned(), reason.to_owned());
+                self.refuse(client, Refusal { status, code, message, retry_after_ms });
             }
             // A close frame must not overtake the answer to the upgrade.
             SessionPhase::Accepted { pending_end } => {
@@ -67,7 +65,8 @@ impl EdgeCore {
                 // Unwritten messages go to the next socket. Plain clients cannot drop duplicates.
                 let Session { output, attachment, queued_before, received, .. } = session;
                 let is_message = |end| {
-                    queued_before.contains(&end) || attachment.as_ref().is_some_and(|it| it.confirms.ends_at(end))
+                    queued_before.contains(&end)
+                        || attachment.as_ref().is_some_and(|it| it.confirms.queued().any(|queued| queued == end))
                 };
                 let mut last_words = output.take(|end| received.is_none() && is_message(end));
                 encode::close(&mut last_words, code.0, reason);

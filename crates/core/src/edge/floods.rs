@@ -37,17 +37,12 @@ impl EdgeCore {
         message: EdgeMessage,
         text: &[u8],
     ) -> Option<Reading> {
+        if message == EdgeMessage::Ping {
+            return Some(self.take_control(now, client)).filter(|reading| *reading == Reading::Paused);
+        }
         let session = self.sessions.get_mut(client)?;
         let limits = limits_of(&self.settings, session.token.as_deref());
-        let buckets = &session.rate_buckets;
-        let pacing = match message {
-            EdgeMessage::Ping if buckets.take_control(limits, now) => RateDecision::Pass,
-            EdgeMessage::Ping => return Some(self.too_many_controls(client)),
-            EdgeMessage::Received { .. } | EdgeMessage::Token | EdgeMessage::Other => {
-                session.refusals.message(buckets, limits, now, text.len())
-            }
-        };
-        match pacing {
+        match session.refusals.message(&session.rate_buckets, limits, now, text.len()) {
             RateDecision::Pass => None,
             // `received` frees memory, so it always counts.
             RateDecision::Wait(..) if matches!(message, EdgeMessage::Received { .. }) => None,

@@ -112,29 +112,28 @@ impl KickList {
 mod tests {
     use super::*;
 
-    fn id(name: &str) -> KickName {
-        KickName::new(name)
-    }
-
     #[test]
     fn name_of_a_kick_has_255_characters() {
         let mut kicks = KickList::default();
-        assert!(kicks.add(&id(&"ä".repeat(300)), 1));
-        assert!(kicks.bars(id(&"ä".repeat(256)).as_str(), 1) && !kicks.bars(&"ä".repeat(254), 1));
-        assert_eq!((id("anna").to_string(), id("a\nb").to_string()), ("anna".into(), "\"a\\nb\"".into()));
+        assert!(kicks.add(&KickName::new(&"ä".repeat(300)), 1));
+        assert!(kicks.bars(KickName::new(&"ä".repeat(256)).as_str(), 1) && !kicks.bars(&"ä".repeat(254), 1));
+        assert_eq!(
+            (KickName::new("anna").to_string(), KickName::new("a\nb").to_string()),
+            ("anna".into(), "\"a\\nb\"".into())
+        );
     }
 
     #[test]
     fn oldest_kick_is_forgotten_when_the_list_is_full() {
         let mut kicks = KickList::default();
         for n in 0..=KickList::MAX_CLIENTS {
-            assert!(kicks.add(&id(&format!("c{n}")), 1 + n as u64));
+            assert!(kicks.add(&KickName::new(&format!("c{n}")), 1 + n as u64));
         }
         assert_eq!(kicks.counts(), (KickList::MAX_CLIENTS, 1));
         assert!(!kicks.bars("c0", 0) && kicks.bars("c1", 0));
-        assert!(!kicks.add(&id("c0"), 1), "it is older than all kicks in the list");
+        assert!(!kicks.add(&KickName::new("c0"), 1), "it is older than all kicks in the list");
         assert_eq!(kicks.counts(), (KickList::MAX_CLIENTS, 1), "a refused kick replaces none");
-        assert!(kicks.add(&id("c1"), 1_000_000), "a known client needs no further place");
+        assert!(kicks.add(&KickName::new("c1"), 1_000_000), "a known client needs no further place");
         assert_eq!(kicks.counts(), (KickList::MAX_CLIENTS, 1));
     }
 }

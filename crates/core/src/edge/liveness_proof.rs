@@ -123,13 +123,11 @@ impl EdgeCore {
             };
         }
         let Some(session) = self.sessions.get_mut(client).filter(|session| session.phase.is_open()) else { return };
-        match (proof.is_paused, session.phase.is_paused()) {
-            (true, false) => self.effects.push_back(Effect::Read(client)),
+        if !proof.is_paused {
             // The shell reads the socket: the next message pauses it.
-            (false, true) => {
-                session.phase.set_paused(false);
-            }
-            _ => {}
+            session.phase.set_paused(false);
+        } else if !session.phase.is_paused() {
+            self.effects.push_back(Effect::Read(client));
         }
     }
 

@@ -97,25 +97,18 @@ mod tests {
     const TEN: Rate = Rate { per_second: 10, burst: 10 };
     const MESSAGES: RateLimits = RateLimits { messages: Some(TEN), bytes: None, controls: None };
 
-    /// One socket with buckets of its own.
-    struct Pace(RateBuckets, Refusals);
-
-    impl Pace {
-        fn new(now: Instant) -> Self {
-            Self(RateBuckets::full(now, "c".into()), Refusals::default())
-        }
-
-        fn message(&mut self, limits: &RateLimits, now: Instant, bytes: usize) -> RateDecision {
-            self.1.message(&self.0, limits, now, bytes)
-        }
+    /// Returns the decisions about messages of one socket with buckets of its own.
+    fn pace(now: Instant) -> impl FnMut(&RateLimits, Instant, usize) -> RateDecision {
+        let (buckets, mut refusals) = (RateBuckets::full(now, "c".into()), Refusals::default());
+        move |limits, now, bytes| refusals.message(&buckets, limits, now, bytes)
     }
 
     /// Returns the number of accepted messages at this even rate and duration.
     fn passed(limits: &RateLimits, per_second: u64, seconds: u64, bytes: usize) -> u64 {
         let start = Instant::now();
-        let mut pace = Pace::new(start);
+        let mut message = pace(start);
         let came = (0..per_second * seconds).map(|n| start + Duration::from_nanos(n * 1_000_000_000 / per_second));
-        came.filter(|&now| pace.message(limits, now, bytes) == RateDecision::Pass).count() as u64
+        came.filter(|&now| message(limits, now, bytes) == RateDecision::Pass).count() as u64
     }
 
     #[test]
@@ -142,33 +135,33 @@ mod tests {
         let start = Instant::now();
         let bytes = Some(Rate { per_second: 1_000, burst: 1_000 });
         let limits = RateLimits { bytes, ..RateLimits::default() };
-        let mut pace = Pace::new(start);
-        assert_eq!(pace.message(&limits, start, 5_000 - 64), RateDecision::Pass);
+        let mut message = pace(start);
+        assert_eq!(message(&limits, start, 5_000 - 64), RateDecision::Pass);
         let wait = Duration::from_millis(4_000 + 74);
-        assert_eq!(pace.message(&limits, start, 10), RateDecision::Wait(Exceeded::Bytes, wait));
-        assert_eq!(pace.message(&limits, start + wait, 10), RateDecision::Pass);
+        assert_eq!(message(&limits, start, 10), RateDecision::Wait(Exceeded::Bytes, wait));
+        assert_eq!(message(&limits, start + wait, 10), RateDecision::Pass);
     }
 
     #[test]
     fn client_that_waits_passes_and_refusals_are_not_charged() {
         let start = Instant::now();
-        let mut pace = Pace::new(start);
-        (0..10).for_each(|_| assert_eq!(pace.message(&MESSAGES, start, 1), RateDecision::Pass));
+        let mut message = pace(start);
+        (0..10).for_each(|_| assert_eq!(message(&MESSAGES, start, 1), RateDecision::Pass));
         for _ in 0..100 {
             let wait = Duration::from_millis(100);
-            assert_eq!(pace.message(&MESSAGES, start, 1), RateDecision::Wait(Exceeded::Messages, wait));
+            assert_eq!(message(&MESSAGES, start, 1), RateDecision::Wait(Exceeded::Messages, wait));
         }
-        assert_eq!(pace.message(&MESSAGES, start + Duration::from_millis(100), 1), RateDecision::Pass);
+        assert_eq!(message(&MESSAGES, start + Duration::from_millis(100), 1), RateDecision::Pass);
     }
 
     #[test]
     fn five_seconds_over_the_rate_are_abuse_unless_it_pauses() {
         let first_abuse = |interval: u64, pause: u64| {
             let start = Instant::now();
-            let mut pace = Pace::new(start);
+            let mut message = pace(start);
             (0..10_000_u64)
                 .map(|n| n * interval + n / 400 * pause)
-                .find(|&ms| pace.message(&MESSAGES, start + Duration::from_millis(ms), 1) == RateDecision::Abuse)
+                .find(|&ms| message(&MESSAGES, start + Duration::from_millis(ms), 1) == RateDecision::Abuse)
         };
         assert_eq!(first_abuse(5, 1_500), None, "a pause of more than a second after each two");
         assert_eq!(first_abuse(1, 0), Some(5_011));

@@ -55,7 +55,7 @@ impl NodeCore {
         }
         let peer = self.peers.known(now, &sender);
         let Opening { incarnation, exchange, .. } = *opening;
-        if !self.peers.open_inbound(now, peer, incarnation, exchange) {
+        if !self.peers.inbound(peer).is_some_and(|inbound| inbound.open(now, incarnation, exchange)) {
             return Ok(None);
         }
         self.record_incarnation(now, peer, incarnation);
@@ -75,7 +75,7 @@ impl NodeCore {
         // it was replaced.
         self.peers.lane_in(peer, own)?;
         let incarnation = self.peers.incarnation(peer)?;
-        let is_new = self.peers.open_inbound(now, peer, incarnation, exchange);
+        let is_new = self.peers.inbound(peer)?.open(now, incarnation, exchange);
         is_new.then_some(InboundExchange { peer, incarnation, exchange })
     }
 

@@ -435,18 +435,6 @@ impl Peers {
         }
     }
 
-    /// Opens an exchange of the lane from a peer. Returns `false` if this or a later one is known,
-    /// or the peer is unknown.
-    pub(super) fn open_inbound(
-        &mut self,
-        now: Instant,
-        peer: PeerKey,
-        incarnation: Incarnation,
-        exchange: ExchangeNumber,
-    ) -> bool {
-        self.peers.get_mut(peer).is_some_and(|peer| peer.inbound.open(now, incarnation, exchange))
-    }
-
     /// Opens the lane to a peer outside the view in the response to its exchange. Returns the
     /// number. `None`: the exchange is over, or the view has the peer.
     pub(super) fn open_return(&mut self, now: Instant, at: InboundExchange) -> Option<ExchangeNumber> {

@@ -287,8 +287,9 @@ impl NodeCore {
         if !message.is_for(session.credential.as_deref()) {
             return self.give_up(now, &message, EnvelopeOutcome::Skipped);
         }
-        let former = session.waits_for;
-        if session.awaits(&message, &self.settings.rules) || former.is_some_and(|former| self.awaits(former, &message))
+        let (former, rules) = (session.waits_for, &self.settings.rules);
+        if session.awaits(&message, rules)
+            || former.and_then(|it| self.directory.get_mut(it)).is_some_and(|it| it.awaits(&message, rules))
         {
             return;
         }
@@ -302,10 +303,6 @@ impl NodeCore {
         } else {
             self.counts.dropped += 1;
         }
-    }
-
-    fn awaits(&mut self, session: SessionKey, message: &InboundMessage) -> bool {
-        self.directory.get_mut(session).is_some_and(|session| session.awaits(message, &self.settings.rules))
     }
 
     /// Sends a message down, and keeps it until the edge confirms.
