@@ -37,10 +37,6 @@ fn stage() -> Stage {
     stage
 }
 
-fn finds(stage: &Stage) -> usize {
-    stage.count(|op| matches!(op, Operation::Find { .. }))
-}
-
 #[test]
 fn join_is_refused_when_the_token_does_not_name_the_room() {
     let mut stage = Stage::new(&["n0", "n1"], 0);
@@ -133,7 +129,8 @@ fn confined_client_signals_only_members_of_its_rooms() {
     stage.say("a", &signal("c", 6));
     let of_b: Vec<_> = stage.received("b").into_iter().filter(|text| text.contains("\"signal\"")).collect();
     assert_eq!(of_b, [got(3), got(4), got(5)]);
-    assert_eq!(finds(&stage), 2, "the owner is asked once about each");
+    let finds = stage.count(|op| matches!(op, Operation::Find { .. }));
+    assert_eq!(finds, 2, "the owner is asked once about each");
     let of_a = stage.received("a");
     let ack = |id: u32| format!(r#"{{"type":"ack","id":{id}}}"#);
     assert!((3..6).all(|id| of_a.contains(&ack(id))) && of_a.contains(&refused("c", 6)), "{of_a:?}");

@@ -26,16 +26,9 @@ fn ttls(core: &mut NodeCore, trunk: TrunkKey) -> (Option<Duration>, Vec<Duration
     (time, ttls)
 }
 
-/// As [`Node::pair`], without the output of the attachment.
-fn pair() -> ((Node, TrunkKey), (Node, TrunkKey), String) {
-    let (sender, (mut holder, recipients), bob) = Node::pair();
-    ttls(&mut holder.core, recipients);
-    (sender, (holder, recipients), bob)
-}
-
 #[test]
 fn late_batch_of_a_lane_shortens_the_ttls_in_it() {
-    let ((mut sender, senders), (mut holder, recipients), bob) = pair();
+    let ((mut sender, senders), (mut holder, recipients), bob) = Node::pair();
     let (exchange, inbound) = sender.opens_lane_to(&mut holder);
     let peer = sender.core.peers().addressed().next().unwrap().0;
     for (seq, late) in [(1, 0), (2, 3), (3, 4), (4, 5)] {
@@ -50,7 +43,7 @@ fn late_batch_of_a_lane_shortens_the_ttls_in_it() {
 
 #[test]
 fn batch_over_5_s_late_comes_again_in_the_next_exchange() {
-    let ((mut sender, senders), (mut holder, recipients), bob) = pair();
+    let ((mut sender, senders), (mut holder, recipients), bob) = Node::pair();
     let (exchange, inbound) = sender.opens_lane_to(&mut holder);
     let peer = sender.core.peers().addressed().next().unwrap().0;
     sender.up(senders, 0, 1, &bob, 0);
@@ -67,7 +60,7 @@ fn batch_over_5_s_late_comes_again_in_the_next_exchange() {
 
 #[test]
 fn slow_opening_of_an_exchange_shortens_no_ttl() {
-    let ((mut sender, senders), (mut holder, recipients), bob) = pair();
+    let ((mut sender, senders), (mut holder, recipients), bob) = Node::pair();
     holder.now += 2 * SECOND;
     let (exchange, inbound) = sender.opens_lane_to(&mut holder);
     let peer = sender.core.peers().addressed().next().unwrap().0;

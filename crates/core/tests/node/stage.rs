@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use signaling_core::edge::Rate;
 use signaling_core::node::{NodeCore, Settings, TrunkKey};
 use signaling_protocol::{ClientId, NodeId, RoomName};
@@ -32,6 +33,7 @@ struct Node {
 }
 
 /// The state of a client at its edge.
+#[derive(Default)]
 struct Client {
     node: usize,
     slot: Slot,
@@ -167,12 +169,8 @@ impl Stage {
         let mut session = [0; 16];
         session[..name.len()].copy_from_slice(name.as_bytes());
         session[15] = u8::try_from(self.slots).unwrap();
-        let session = SessionId(session);
-        let accepted_at_us = self.next_socket();
-        let (state, received) = (Vec::new(), Vec::new());
-        let client =
-            Client { node, slot: 0, session, accepted_at_us, attachment: 0, seq: 0, state, states: 0, received };
-        self.clients.insert(name, client);
+        let (session, accepted_at_us) = (SessionId(session), self.next_socket());
+        self.clients.insert(name, Client { node, session, accepted_at_us, ..Client::default() });
         self.send_attach(name, None, None);
         self.settle();
         self.received(name)
@@ -538,6 +536,5 @@ fn without_version(text: &[u8]) -> Option<String> {
 
 /// Returns the token of a `welcome`.
 pub(crate) fn token(welcome: &str) -> String {
-    let (_, rest) = welcome.split_once(r#""resume":""#).expect(welcome);
-    rest.split('"').next().unwrap().to_owned()
+    serde_json::from_str::<Value>(welcome).unwrap()["resume"].as_str().unwrap().to_owned()
 }
