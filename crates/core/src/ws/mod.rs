@@ -10,10 +10,9 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `decode` | the decoder, and the input that lends events |
+//! | `decode` | the decoder, the input that lends events, and close bodies |
 //! | `message` | one message or frame that spans several reads |
 //! | `header` | frame headers, and the valid order of frames |
-//! | `close` | close bodies and codes |
 //! | `mask` | unmasking |
 //! | `encode` | server frames |
 //!
@@ -29,7 +28,6 @@
 //! # Ok::<(), signaling_core::ws::Violation>(())
 //! ```
 
-mod close;
 mod decode;
 pub mod encode;
 mod header;
