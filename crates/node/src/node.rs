@@ -279,7 +279,7 @@ mod tests {
         // A core ignores kicks of the future.
         let kicks_of_now = || {
             node.with_core(|core| {
-                core.learn_kick(Instant::now(), &KickName::new("anna"), unix_time().as_secs());
+                core.learn_kick(Instant::now(), None, &KickName::new("anna"), unix_time().as_secs());
                 core.kicks().iter().count()
             })
         };

@@ -69,7 +69,7 @@ impl NodeCore {
                 ToNode::Release { slot, to } => self.release(now, (trunk, slot), to),
                 ToNode::Alive { slot } => self.alive((trunk, slot)),
                 ToNode::Proved { slot, client_id } => self.proved(now, (trunk, slot), client_id),
-                ToNode::Kicked { name, at } => self.learn(now, Some(trunk), &KickName::new(name), at),
+                ToNode::Kicked { name, at } => self.learn_kick(now, Some(trunk), &KickName::new(name), at),
                 ToNode::Status { report } => self.trunks.set_status(trunk, report),
             }
         }

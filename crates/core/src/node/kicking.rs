@@ -38,22 +38,16 @@ impl NodeCore {
         KickedHere { was_here, subject }
     }
 
-    /// Handles a kick that another node reports, at `at` in seconds since 1970. Edges close only
-    /// sockets with tokens up to `at`. A lingering session is removed if its socket is not newer.
-    /// Ignores a kick that is no later than the client's last one, or than all of a full list.
-    /// Ignores a kick more than 60 s in the future.
-    pub fn learn_kick(&mut self, now: Instant, name: &KickName, at: u64) {
-        self.learn(now, None, name, at);
-    }
-
     /// Adds a kick of an earlier run of this node, also one that this clock has not reached.
     pub fn restore_kick(&mut self, name: &KickName, at: u64) {
         self.kicks.add(name, at);
     }
 
-    /// Stores a new kick, ends an older lingering session, and forwards the kick to all edges
-    /// except `from`, the one that reports it.
-    pub(super) fn learn(&mut self, now: Instant, from: Option<TrunkKey>, name: &KickName, at: u64) {
+    /// Handles a kick that another node or the edge `from` reports, at `at` in seconds since 1970.
+    /// The other edges close only sockets with tokens up to `at`. A lingering session is removed if
+    /// its socket is not newer. Ignores a kick that is no later than the client's last one, or than
+    /// all of a full list. Ignores a kick more than 60 s in the future.
+    pub fn learn_kick(&mut self, now: Instant, from: Option<TrunkKey>, name: &KickName, at: u64) {
         let unix_now = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         if at > KickList::latest_believable(unix_now) || !self.kicks.add(name, at) {
             return;

@@ -52,9 +52,9 @@ fn resume_token_expires_by_the_system_clock() {
 #[test]
 fn kick_is_dated_by_the_system_clock() {
     let (mut node, anna) = (Node::new("a"), KickName::new("anna"));
-    node.core.learn_kick(node.now, &anna, START + DAY);
+    node.core.learn_kick(node.now, None, &anna, START + DAY);
     assert_eq!(node.core.kicks().iter().count(), 0, "a kick of tomorrow is not believed");
     set_clock(&mut node, START + DAY);
-    node.core.learn_kick(node.now, &anna, START + DAY);
+    node.core.learn_kick(node.now, None, &anna, START + DAY);
     assert_eq!(node.core.kicks().iter().count(), 1);
 }

@@ -112,7 +112,7 @@ pub(crate) async fn learn_kicks(node: Node, peers: PeerQueries) {
         let now = Instant::now();
         node.with_core(|core| {
             for kick in answers.into_iter().flat_map(|answer| answer.kicks) {
-                core.learn_kick(now, &KickName::new(&kick.client_id), kick.at);
+                core.learn_kick(now, None, &KickName::new(&kick.client_id), kick.at);
             }
         });
         if are_all {
