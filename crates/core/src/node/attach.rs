@@ -86,7 +86,10 @@ impl NodeCore {
             return self.challenge(now, holder, arrival, proven);
         }
         let has_right = arrival.newcomer && (proven.is_some() || arrival.grant.is_some() && !arrival.live);
-        if lingering.is_none() && has_right && (proven.is_some() || self.location(client).is_some()) {
+        if lingering.is_none()
+            && has_right
+            && (proven.is_some() || self.directory.location(client, &self.peers).is_some())
+        {
             return self.await_session(now, arrival, proven);
         }
         self.arrive(now, arrival, proven, lingering);

@@ -42,7 +42,8 @@ fn located(session: &Session, here: bool) -> Item<'_> {
 }
 
 impl Directory {
-    /// Returns the location of a client, if its peer answers.
+    /// Returns the peer that has the client, against the ranking. `None`: no peer reported it, or
+    /// the peer does not answer. The peer may be suspect.
     pub(super) fn location(&self, client: &str, peers: &Peers) -> Option<PeerKey> {
         let peer = self.locations.get(client)?.peer;
         peers.is_answering(peer).then_some(peer)
@@ -55,17 +56,12 @@ impl Directory {
 }
 
 impl NodeCore {
-    /// Returns the peer that has the client, against the ranking. `None`: no peer reported it, or
-    /// the peer does not answer. The peer may be suspect.
-    pub(super) fn location(&self, client: &str) -> Option<PeerKey> {
-        self.directory.location(client, &self.peers)
-    }
-
     /// Returns `true` if a peer that answers reported a later attachment of the session.
     pub(super) fn is_outdated(&self, client: &str, attachment: Attachment) -> bool {
         let is_later =
             |known: &Location| known.attachment.session == attachment.session && known.attachment > attachment;
-        self.location(client).is_some() && self.directory.locations.get(client).is_some_and(is_later)
+        self.directory.location(client, &self.peers).is_some()
+            && self.directory.locations.get(client).is_some_and(is_later)
     }
 
     /// Forgets a client's location, since a message has been there. Either the message was there

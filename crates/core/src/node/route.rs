@@ -52,7 +52,7 @@ impl NodeCore {
         if let Some(session) = self.directory.attached(to) {
             return Route::Attached(session);
         }
-        if let Some(peer) = self.location(to) {
+        if let Some(peer) = self.directory.location(to, &self.peers) {
             return Route::Located(peer);
         }
         if let Some(peer) = self.peers.owner(key) {
