@@ -130,13 +130,8 @@ impl Bench {
     }
 
     fn open_lane(&mut self, from: usize, to: usize) -> Result<()> {
-        let peer = self.nodes[from]
-            .core
-            .peers()
-            .addressed()
-            .find(|(_, peer)| *peer == Some(&*address(to)))
-            .map(|(peer, _)| peer);
-        let peer = peer.context("a node without a peer")?;
+        let peer = self.nodes[from].core.peers().addressed().find(|(_, peer)| *peer == Some(&*address(to)));
+        let (peer, _) = peer.context("a node without a peer")?;
         let opening = self.nodes[from].core.peers_mut().open_lane(self.now, peer).context("an unknown peer")?;
         let inbound = self.nodes[to].core.accept_lane(self.now, &opening)?.context("a later exchange")?;
         self.nodes[from].core.lane_opened(self.now, peer, opening.exchange, INCARNATION);
