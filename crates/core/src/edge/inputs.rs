@@ -437,24 +437,21 @@ impl EdgeCore {
         match verdict {
             DuplicateCheck::Write => {
                 self.check_output(client);
-                if is_translated {
-                    // The translator may have written nothing.
-                    self.confirm(client);
+                // Only a translator may have written nothing.
+                if !is_translated {
+                    return;
                 }
             }
-            DuplicateCheck::Duplicate => {
-                self.counts.duplicates += 1;
-                self.confirm(client);
-            }
+            DuplicateCheck::Duplicate => self.counts.duplicates += 1,
             DuplicateCheck::Not(why) => {
                 self.counts.sequence_gaps += 1;
                 if why == Unwritten::NoRoom {
                     let full = &mut self.counts;
                     *(if output_is_full { &mut full.full_outputs } else { &mut full.full_dedups }) += 1;
                 }
-                self.confirm(client);
             }
         }
+        self.confirm(client);
     }
 
     /// Lists the client for writing, or closes it if its output is too long.

@@ -78,9 +78,7 @@ impl EdgeCore {
     /// Handles a newcomer's Pong, or that its socket is not read any more, which counts as well.
     pub(super) fn newcomer_lives(&mut self, now: Instant, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        let Some(proof) = session.proof.as_mut().filter(|proof| !proof.is_given && proof.since.is_some()) else {
-            return;
-        };
+        let Some(proof) = session.proof.as_mut().filter(|it| !it.is_given && it.since.is_some()) else { return };
         (proof.is_given, proof.since) = (true, Some(now));
         self.send_proof(client);
     }

@@ -72,11 +72,8 @@ impl ReceivedTracker {
     /// Records that the output is written up to the offset `end`. The time to acknowledge starts.
     pub(super) fn wrote(&mut self, now: Instant, end: u64) {
         let from = self.unacknowledged.partition_point(|unacknowledged| unacknowledged.written.is_some());
-        for unacknowledged in
-            self.unacknowledged.range_mut(from..).take_while(|unacknowledged| unacknowledged.end <= end)
-        {
-            unacknowledged.written = Some(now);
-        }
+        let written = self.unacknowledged.range_mut(from..).take_while(|it| it.end <= end);
+        written.for_each(|it| it.written = Some(now));
     }
 
     /// Handles `received` up to `n`. Returns `false` if `n` was not sent.
@@ -99,10 +96,7 @@ impl ReceivedTracker {
 
     /// Restarts the client's time to acknowledge, since its messages were not read until now.
     pub(super) fn not_read(&mut self, now: Instant) {
-        self.unacknowledged
-            .iter_mut()
-            .filter_map(|unacknowledged| unacknowledged.written.as_mut())
-            .for_each(|written| *written = now);
+        self.unacknowledged.iter_mut().filter_map(|it| it.written.as_mut()).for_each(|written| *written = now);
     }
 
     /// Returns `true` if the client is late at two checks in a row. One check is not enough, since
@@ -111,9 +105,7 @@ impl ReceivedTracker {
     /// A client is late if it was silent for `silence` with a message pending, or has not
     /// acknowledged that message for `longest`.
     pub(super) fn is_late(&mut self, now: Instant, silence: Duration, longest: Duration) -> bool {
-        let Some(written) = self.unacknowledged.front().and_then(|unacknowledged| unacknowledged.written) else {
-            return false;
-        };
+        let Some(written) = self.unacknowledged.front().and_then(|it| it.written) else { return false };
         // On a slow link, bytes from the kernel's buffer need long.
         let silent = now.saturating_duration_since(self.progress.map_or(written, |progress| progress.max(written)));
         if silent < silence && now.saturating_duration_since(written) < longest {

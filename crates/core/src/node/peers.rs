@@ -38,20 +38,6 @@ struct Peer {
     is_woken: bool,
 }
 
-impl Peer {
-    fn new(now: Instant, id: NodeId) -> Self {
-        Self {
-            id,
-            lane: Lane::new(now),
-            inbound: InboundLane::default(),
-            trust: FailureDetector::new(now),
-            last_answer: now,
-            incarnation: None,
-            is_woken: false,
-        }
-    }
-}
-
 /// Maximum remembered peers that left the view. Beyond it the first one is forgotten.
 const MAX_FORMER: usize = 1_000;
 
@@ -202,12 +188,18 @@ impl Peers {
         if let Some(peer) = self.by_id.get(id) {
             return *peer;
         }
-        let mut peer = Peer::new(now, id.clone());
         let former = self.former.iter().position(|former| former.id == *id);
-        if let Some(former) = former.and_then(|at| self.former.remove(at)).filter(|former| former.until > now) {
-            (peer.inbound, peer.incarnation) = (former.inbound, former.incarnation);
-        }
-        let key = self.peers.insert(peer);
+        let former = former.and_then(|at| self.former.remove(at)).filter(|former| former.until > now);
+        let (inbound, incarnation) = former.map(|former| (former.inbound, former.incarnation)).unwrap_or_default();
+        let key = self.peers.insert(Peer {
+            id: id.clone(),
+            lane: Lane::new(now),
+            inbound,
+            trust: FailureDetector::new(now),
+            last_answer: now,
+            incarnation,
+            is_woken: false,
+        });
         self.by_id.insert(id.clone(), key);
         key
     }
