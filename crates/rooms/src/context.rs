@@ -81,7 +81,7 @@ pub struct Peer {
 
 /// One input of rooms in progress, with what rooms read of their node.
 pub struct Step<'a, M, C> {
-    pub(crate) rooms: &'a mut LocalRooms<M>,
-    pub(crate) mesh_rooms: &'a mut MeshRooms,
+    pub(crate) local: &'a mut LocalRooms<M>,
+    pub(crate) mesh: &'a mut MeshRooms,
     pub(crate) cx: C,
 }

@@ -48,7 +48,7 @@ impl<M: Clone> Rooms<M> {
 
     /// Returns the machine for an input. The caller takes the outputs after it.
     pub fn step<C: Context>(&mut self, cx: C) -> Step<'_, M, C> {
-        Step { rooms: &mut self.local, mesh_rooms: &mut self.mesh, cx }
+        Step { local: &mut self.local, mesh: &mut self.mesh, cx }
     }
 }
 

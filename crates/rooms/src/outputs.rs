@@ -158,9 +158,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub(crate) fn send_bytes(&mut self, to: &NodeId, item: Vec<u8>, is_urgent: bool) -> bool {
         let has_room = self.lane_to(to).is_some_and(|lane| lane.queued < lane.limit);
         if has_room {
-            self.rooms.outputs.push_item(to, item, is_urgent);
+            self.local.outputs.push_item(to, item, is_urgent);
         } else {
-            self.rooms.dropped += 1;
+            self.local.dropped += 1;
         }
         has_room
     }
@@ -172,7 +172,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let Some(Peer { queued, limit, .. }) = self.lane_to(to) else { return false };
         let has_room = queued == 0 || (queued < limit / 2 && queued + bytes < limit);
         if has_room {
-            items.iter().for_each(|item| self.rooms.outputs.push_item(to, encoded(item), true));
+            items.iter().for_each(|item| self.local.outputs.push_item(to, encoded(item), true));
         }
         has_room
     }
@@ -187,7 +187,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Returns a peer whose lane has the outputs so far. `None`: it is unknown.
     fn lane_to(&self, node: &NodeId) -> Option<Peer> {
         let peer = self.cx.peer(node.as_str())?;
-        Some(Peer { queued: peer.queued + self.rooms.outputs.bytes_to(node), ..peer })
+        Some(Peer { queued: peer.queued + self.local.outputs.bytes_to(node), ..peer })
     }
 }
 

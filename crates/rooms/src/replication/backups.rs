@@ -22,10 +22,9 @@ const COPIES_PER_SWEEP: usize = 500;
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Queues the owned rooms whose backup is to change. Sweeps assign their backups.
     pub fn check_backups(&mut self) {
-        let mesh = &self.mesh_rooms;
         let lacks = |(name, owned): &(&RoomName, &OwnedRoom)| self.lacks_backup(name, owned);
-        let rooms: Vec<_> = mesh.owned.iter().filter(lacks).map(|(name, _)| name.clone()).collect();
-        self.mesh_rooms.unassigned.extend(rooms);
+        let rooms: Vec<_> = self.mesh.owned.iter().filter(lacks).map(|(name, _)| name.clone()).collect();
+        self.mesh.unassigned.extend(rooms);
     }
 
     /// Returns `true` if the backup of an owned room is to change. Either the room has none and
@@ -40,13 +39,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Returns `true` if a node is in the ranking and not suspect.
     fn may_back_up(&self, node: &NodeId) -> bool {
-        self.mesh_rooms.ranking.index_of(node.as_str()).is_some() && self.is_healthy(node)
+        self.mesh.ranking.index_of(node.as_str()).is_some() && self.is_healthy(node)
     }
 
     /// Gives backups to at most 250 of the rooms that are to get one.
     pub(super) fn assign_backups(&mut self, now: Instant) {
         for _ in 0..BACKUPS_PER_SWEEP {
-            let next = self.mesh_rooms.unassigned.pop_first();
+            let next = self.mesh.unassigned.pop_first();
             let Some(room) = next else { break };
             self.assign_backup(now, &room);
         }
@@ -56,10 +55,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// If there is none, the epoch has no backup. No effect unless this node owns the room.
     pub(super) fn assign_backup(&mut self, now: Instant, name: &RoomName) {
         let backup = self.backup_for(name);
-        let mesh = &mut self.mesh_rooms;
-        mesh.unassigned.remove(name);
-        let clock = mesh.clock(now);
-        let Some(owned) = mesh.owned.get_mut(name) else { return };
+        self.mesh.unassigned.remove(name);
+        let clock = self.mesh.clock(now);
+        let Some(owned) = self.mesh.owned.get_mut(name) else { return };
         owned.former.extend(owned.backup.take());
         owned.unconfirmed = backup.as_ref().map(|_| owned.unconfirmed.unwrap_or(owned.at));
         // The copy has number 1, which the log of a new room begins with: a backup that lost the
@@ -79,15 +77,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// that is not suspect. If there is none, a draining member of the view that is not suspect.
     /// `None`: there is neither.
     pub(super) fn backup_for(&self, room: &RoomName) -> Option<NodeId> {
-        let mesh = &self.mesh_rooms;
         let is_eligible = |rank| {
-            let id = mesh.ranking.id(rank);
-            id != mesh.id.as_str() && self.cx.peer(id).is_some_and(|peer| !peer.is_suspect)
+            let id = self.mesh.ranking.id(rank);
+            id != self.mesh.id.as_str() && self.cx.peer(id).is_some_and(|peer| !peer.is_suspect)
         };
-        if let Some(rank) = mesh.ranking.owner_where(KeyHash::of(room.as_str()), is_eligible) {
-            return NodeId::new(mesh.ranking.id(rank)).ok();
+        if let Some(rank) = self.mesh.ranking.owner_where(KeyHash::of(room.as_str()), is_eligible) {
+            return NodeId::new(self.mesh.ranking.id(rank)).ok();
         }
-        mesh.members.iter().find(|member| **member != mesh.id && self.is_healthy(member)).cloned()
+        self.mesh.members.iter().find(|member| **member != self.mesh.id && self.is_healthy(member)).cloned()
     }
 
     fn is_healthy(&self, node: &NodeId) -> bool {
@@ -96,7 +93,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Begins an epoch of a room that is later than `epoch`. No effect unless this node owns it.
     pub(super) fn begin_epoch_after(&mut self, now: Instant, name: &RoomName, epoch: u64) {
-        if let Some(owned) = self.mesh_rooms.owned.get_mut(name) {
+        if let Some(owned) = self.mesh.owned.get_mut(name) {
             owned.at.epoch = owned.at.epoch.max(epoch);
             self.assign_backup(now, name);
         }
@@ -104,39 +101,36 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Announces the version of a room, so that nodes that miss changes request the state.
     fn announce_version(&mut self, now: Instant, name: &RoomName) {
-        let Some(owned) = self.mesh_rooms.owned.get(name) else { return };
+        let Some(owned) = self.mesh.owned.get(name) else { return };
         let (at, nodes) = (owned.room.stamp(), owned.room.nodes());
         let (incarnation, version) = (at.incarnation, at.version);
         let epoch = owned.at.epoch;
         let result = OpResult { incarnation, epoch, version, nodes, queue_moved: true, ..OpResult::default() };
         self.notify_peers(name, &result);
-        if result.nodes.contains(&self.mesh_rooms.id) && self.follow_epoch(now, name, epoch, at) {
+        if result.nodes.contains(&self.mesh.id) && self.follow_epoch(now, name, epoch, at) {
             self.room_changed(now, name, at, Vec::new(), true);
         }
     }
 
     /// Sends the copy that begins an epoch, or notes it for later if the lane has no room.
     fn send_owned_copy(&mut self, name: &RoomName) {
-        let mesh = &mut self.mesh_rooms;
-        let Some(owned) = mesh.owned.get(name) else { return };
+        let Some(owned) = self.mesh.owned.get(name) else { return };
         let Some(backup) = owned.backup.clone() else { return };
         let (state, at) = (codec::to_bytes(&owned.room), owned.at);
         let is_sent = self.send_copy(&backup, name, &state, at);
-        let mesh = &mut self.mesh_rooms;
-        mesh.counts.copied += u64::from(is_sent);
-        if let Some(owned) = mesh.owned.get_mut(name) {
+        self.mesh.counts.copied += u64::from(is_sent);
+        if let Some(owned) = self.mesh.owned.get_mut(name) {
             owned.is_sent = is_sent;
         }
         match is_sent {
-            true => mesh.unsent.remove(name),
-            false => mesh.unsent.insert(name.clone()),
+            true => self.mesh.unsent.remove(name),
+            false => self.mesh.unsent.insert(name.clone()),
         };
     }
 
     /// Sends at most 500 copies for which the lanes had no room before.
     pub(super) fn send_unsent_copies(&mut self) {
-        let mesh = &self.mesh_rooms;
-        let rooms: Vec<_> = mesh.unsent.iter().take(COPIES_PER_SWEEP).cloned().collect();
+        let rooms: Vec<_> = self.mesh.unsent.iter().take(COPIES_PER_SWEEP).cloned().collect();
         for room in rooms {
             self.send_owned_copy(&room);
         }
@@ -146,28 +140,26 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// epoch or node, or about a room that this node does not own. After a refusal this node gives
     /// the room up, and asks all members again for their copies (`barrier`).
     pub(crate) fn room_copied(&mut self, now: Instant, sender: &NodeId, room: &str, epoch: u64, accepted: bool) {
-        let mesh = &mut self.mesh_rooms;
         let Ok(room) = RoomName::new(room) else { return };
         let is_current = |owned: &&OwnedRoom| owned.is_backed_up_by(sender) && owned.at.epoch == epoch;
-        if mesh.owned.get(&room).filter(is_current).is_none() {
+        if self.mesh.owned.get(&room).filter(is_current).is_none() {
             return;
         }
         if accepted {
-            if let Some(owned) = mesh.owned.get_mut(&room) {
+            if let Some(owned) = self.mesh.owned.get_mut(&room) {
                 owned.unconfirmed = None;
             }
             return self.retire_former(&room);
         }
         // The backup has seen another owner, or lacks an operation: all members are asked.
-        mesh.give_up(&room);
+        self.mesh.give_up(&room);
         self.restart_barrier(now);
     }
 
     /// Requests the nodes with former copies to remove them, except the present backup. A copy may
     /// be of the present epoch: its backup sent it to a node that owned the room for a while.
     pub(super) fn retire_former(&mut self, name: &RoomName) {
-        let mesh = &mut self.mesh_rooms;
-        let Some(owned) = mesh.owned.get_mut(name) else { return };
+        let Some(owned) = self.mesh.owned.get_mut(name) else { return };
         let (epoch, backup) = (owned.at.epoch + 1, owned.backup.clone());
         for node in std::mem::take(&mut owned.former) {
             if Some(&node) != backup.as_ref() {

@@ -110,8 +110,7 @@ impl Barrier {
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Waits for all other members, and reports the rooms of this node with seats of its sessions.
     pub(super) fn start_barrier(&mut self, now: Instant) {
-        let mesh = &mut self.mesh_rooms;
-        let MeshRooms { barrier, members, id, reported, .. } = &mut *mesh;
+        let MeshRooms { barrier, members, id, reported, .. } = &mut self.mesh;
         barrier.query += 1;
         barrier.waiting = members.iter().filter(|member| **member != *id).cloned().collect();
         barrier.confirmed.clear();
@@ -119,38 +118,36 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         reported.clear();
         barrier.again = false;
         barrier.since.get_or_insert(now);
-        let own: Vec<_> = self.rooms.local_rooms().filter(|room| mesh.owns(room)).cloned().collect();
-        own.into_iter().for_each(|room| mesh.report(room, mesh.id.clone()));
+        let own: Vec<_> = self.local.local_rooms().filter(|room| self.mesh.owns(room)).cloned().collect();
+        own.into_iter().for_each(|room| self.mesh.report(room, self.mesh.id.clone()));
         self.query_members(now);
     }
 
     /// Waits for all members once more: a room was given up.
     pub(super) fn restart_barrier(&mut self, now: Instant) {
-        let mesh = &mut self.mesh_rooms;
-        if mesh.barrier.is_complete() {
+        if self.mesh.barrier.is_complete() {
             self.start_barrier(now);
             self.finish_barrier(now);
         } else {
-            mesh.barrier.again = true;
+            self.mesh.barrier.again = true;
         }
     }
 
     /// Asks the members that have not confirmed the view to confirm it.
     pub(super) fn query_members(&mut self, now: Instant) {
-        let mesh = &mut self.mesh_rooms;
-        mesh.barrier.asked = Some(now);
-        let query = Item::ViewQuery { view: mesh.view_hash, query: mesh.barrier.query, adoption: mesh.adoptions };
-        for member in mesh.barrier.waiting.clone() {
+        let MeshRooms { barrier, view_hash, adoptions, .. } = &mut self.mesh;
+        barrier.asked = Some(now);
+        let query = Item::ViewQuery { view: *view_hash, query: barrier.query, adoption: *adoptions };
+        for member in barrier.waiting.clone() {
             self.send_item(&member, &query, true);
         }
     }
 
     /// Asks the members again if 500 ms have passed since the last query. Forgets old requests.
     pub(super) fn repeat_queries(&mut self, now: Instant) {
-        let mesh = &mut self.mesh_rooms;
-        mesh.barrier.retain_parked(|_, request| now.saturating_duration_since(request.since) < MAX_WAIT);
+        self.mesh.barrier.retain_parked(|_, request| now.saturating_duration_since(request.since) < MAX_WAIT);
         let is_due = |asked: Instant| now.saturating_duration_since(asked) >= QUERY_INTERVAL;
-        if !mesh.barrier.is_complete() && mesh.barrier.asked.is_none_or(is_due) {
+        if !self.mesh.barrier.is_complete() && self.mesh.barrier.asked.is_none_or(is_due) {
             self.query_members(now);
         }
     }
@@ -158,23 +155,21 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Handles a query of a peer. A peer that has adopted another view since it confirmed this one
     /// may have owned rooms meanwhile: it is asked again.
     pub(crate) fn view_queried(&mut self, now: Instant, sender: &NodeId, (view, number): (u64, u64), adoption: u64) {
-        let mesh = &mut self.mesh_rooms;
-        if mesh.barrier.confirmed.get(sender).is_some_and(|confirmed| adoption > *confirmed) {
-            mesh.void_confirmation(sender);
+        if self.mesh.barrier.confirmed.get(sender).is_some_and(|confirmed| adoption > *confirmed) {
+            self.mesh.void_confirmation(sender);
             self.query_members(now);
         }
-        let mesh = &mut self.mesh_rooms;
-        if mesh.barrier.answering.get(sender).is_some_and(|(query, _)| *query == number) {
+        if self.mesh.barrier.answering.get(sender).is_some_and(|(query, _)| *query == number) {
             // The answer is on its way.
             return;
         }
-        mesh.barrier.unanswered.insert(sender.clone(), Query { view, number });
+        self.mesh.barrier.unanswered.insert(sender.clone(), Query { view, number });
         self.answer_known_queries();
     }
 
     /// Answers the queries for the present view.
     pub(super) fn answer_known_queries(&mut self) {
-        let MeshRooms { view_hash, members, barrier, copies, ranking, .. } = &mut self.mesh_rooms;
+        let MeshRooms { view_hash, members, barrier, copies, ranking, .. } = &mut self.mesh;
         barrier.unanswered.retain(|peer, query| {
             let is_known = query.view == *view_hash;
             if is_known {
@@ -192,12 +187,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Sends copies to peers as far as their lanes have room, then the confirmations.
     pub(super) fn continue_answers(&mut self) {
-        let mesh = &mut self.mesh_rooms;
-        for (peer, (query, mut rooms)) in std::mem::take(&mut mesh.barrier.answering) {
+        for (peer, (query, mut rooms)) in std::mem::take(&mut self.mesh.barrier.answering) {
             if self.send_copies(&peer, &mut rooms) {
                 self.confirm_view(&peer, query);
             } else {
-                self.mesh_rooms.barrier.answering.insert(peer, (query, rooms));
+                self.mesh.barrier.answering.insert(peer, (query, rooms));
             }
         }
     }
@@ -206,7 +200,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     fn send_copies(&mut self, peer: &NodeId, rooms: &mut VecDeque<RoomName>) -> bool {
         for _ in 0..MAX_COPIES_PER_MEMBER {
             let Some(room) = rooms.pop_front() else { return true };
-            let copy = self.mesh_rooms.copies.get(&room);
+            let copy = self.mesh.copies.get(&room);
             let Some((state, at)) = copy.map(|copy| (codec::to_bytes(&copy.room), copy.at)) else { continue };
             if !self.send_copy(peer, &room, &state, at) {
                 rooms.push_front(room);
@@ -218,10 +212,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Confirms the present view to a peer, with its rooms in which clients here have seats.
     fn confirm_view(&mut self, peer: &NodeId, query: u64) {
-        let mesh = &self.mesh_rooms;
-        let is_owned = |room: &&RoomName| mesh.owner_of(room) == Some(peer.as_str());
-        let rooms: Vec<_> = self.rooms.local_rooms().filter(is_owned).cloned().collect();
-        let adoption = mesh.adoptions;
+        let is_owned = |room: &&RoomName| self.mesh.owner_of(room) == Some(peer.as_str());
+        let rooms: Vec<_> = self.local.local_rooms().filter(is_owned).cloned().collect();
+        let adoption = self.mesh.adoptions;
         let (front, last) = rooms.split_at(rooms.len().saturating_sub(1) / NAMES_PER_ITEM * NAMES_PER_ITEM);
         let parts = front.chunks(NAMES_PER_ITEM).map(|part| (part, false)).chain([(last, true)]);
         for (part, last) in parts {
@@ -239,35 +232,35 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         rooms: &[&str],
         last: bool,
     ) {
-        let mesh = &mut self.mesh_rooms;
-        if query != mesh.barrier.query {
+        if query != self.mesh.barrier.query {
             return;
         }
-        rooms.iter().filter_map(|room| RoomName::new(room).ok()).for_each(|room| mesh.report(room, sender.clone()));
-        if last && mesh.barrier.waiting.remove(sender) {
-            mesh.barrier.confirmed.insert(sender.clone(), adoption);
+        for room in rooms.iter().filter_map(|room| RoomName::new(room).ok()) {
+            self.mesh.report(room, sender.clone());
+        }
+        if last && self.mesh.barrier.waiting.remove(sender) {
+            self.mesh.barrier.confirmed.insert(sender.clone(), adoption);
             self.finish_barrier(now);
         }
     }
 
     /// Serves all rooms of this node once all members have confirmed the view.
     pub(super) fn finish_barrier(&mut self, now: Instant) {
-        let mesh = &mut self.mesh_rooms;
-        if !mesh.barrier.is_complete() {
+        if !self.mesh.barrier.is_complete() {
             return;
         }
-        if std::mem::take(&mut mesh.barrier.again) {
+        if std::mem::take(&mut self.mesh.barrier.again) {
             return self.start_barrier(now);
         }
-        let waited = mesh.barrier.since.take().map(|since| now.saturating_duration_since(since));
-        mesh.counts.waited += waited.unwrap_or_default();
-        let reported = std::mem::take(&mut mesh.barrier.reported);
-        mesh.barrier.parked_bytes = 0;
-        let parked = std::mem::take(&mut mesh.barrier.parked);
+        let waited = self.mesh.barrier.since.take().map(|since| now.saturating_duration_since(since));
+        self.mesh.counts.waited += waited.unwrap_or_default();
+        let reported = std::mem::take(&mut self.mesh.barrier.reported);
+        self.mesh.barrier.parked_bytes = 0;
+        let parked = std::mem::take(&mut self.mesh.barrier.parked);
         for (requester, ParkedRequest { room: (room, seen), .. }) in &parked {
             // Its operation is not carried out, but the epoch that it has seen shows a loss.
-            if !mesh.members.contains(&requester.node) {
-                let outdated = mesh.outdated.entry(room.clone()).or_default();
+            if !self.mesh.members.contains(&requester.node) {
+                let outdated = self.mesh.outdated.entry(room.clone()).or_default();
                 *outdated = (*seen).max(*outdated);
             }
         }

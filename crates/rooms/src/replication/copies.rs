@@ -69,41 +69,39 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// rest, as lanes keep their order. A backup then refuses the log behind the copy.
     pub(crate) fn room_copy_part(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomCopy { room, at, offset, part, last } = item else { return };
-        let mesh = &mut self.mesh_rooms;
         let Ok(room) = RoomName::new(room) else { return };
         let key = (sender.clone(), room);
-        let mut bytes = mesh.partial.remove(&key).filter(|_| offset > 0).unwrap_or_default();
-        mesh.partial.retain(|(of, _), _| of != sender);
-        let (size, others) = (bytes.len() + part.len(), mesh.partial.values().map(Vec::len).sum::<usize>());
+        let mut bytes = self.mesh.partial.remove(&key).filter(|_| offset > 0).unwrap_or_default();
+        self.mesh.partial.retain(|(of, _), _| of != sender);
+        let (size, others) = (bytes.len() + part.len(), self.mesh.partial.values().map(Vec::len).sum::<usize>());
         if bytes.len() as u64 != offset || size > MAX_COPY_BYTES || size + others > MAX_PARTIAL_BYTES {
-            self.rooms.dropped += 1;
+            self.local.dropped += 1;
             return;
         }
         bytes.extend_from_slice(part);
         if !last {
-            mesh.partial.insert(key, bytes);
+            self.mesh.partial.insert(key, bytes);
         } else if let Ok(state) = codec::from_bytes(&bytes) {
             self.room_copy(now, sender, key.1, state, at);
         } else {
-            self.rooms.dropped += 1;
+            self.local.dropped += 1;
         }
     }
 
     fn room_copy(&mut self, now: Instant, sender: &NodeId, room: RoomName, state: Room, at: LogPosition) {
-        let mesh = &mut self.mesh_rooms;
-        let known = mesh.copies.get(&room).map(|copy| copy.at);
-        if mesh.owner_of(&room) == Some(sender.as_str()) {
+        let known = self.mesh.copies.get(&room).map(|copy| copy.at);
+        if self.mesh.owner_of(&room) == Some(sender.as_str()) {
             // This node is its backup from now on, unless it has a later copy that the owner lacks.
             let accepted = known.is_none_or(|known| known.epoch < at.epoch);
             if accepted {
                 let copy = RoomCopy { room: state, at, from: Some(sender.clone()), givers: BTreeSet::new() };
-                mesh.copies.insert(room.clone(), copy);
+                self.mesh.copies.insert(room.clone(), copy);
             }
             let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted };
             self.send_item(sender, &answer, true);
-        } else if mesh.owns(&room) {
+        } else if self.mesh.owns(&room) {
             let mut copy = RoomCopy { room: state, at, from: None, givers: BTreeSet::from([sender.clone()]) };
-            match mesh.owned.get_mut(&room) {
+            match self.mesh.owned.get_mut(&room) {
                 // The backup has seen a view with another owner, and follows this log no more.
                 Some(owned) if owned.at.epoch == at.epoch && owned.is_backed_up_by(sender) => {
                     self.assign_backup(now, &room);
@@ -114,18 +112,18 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 }
                 Some(_) => {
                     // Another node has owned the room since. Its clients restore their seats.
-                    mesh.give_up(&room);
-                    mesh.copies.insert(room.clone(), copy);
+                    self.mesh.give_up(&room);
+                    self.mesh.copies.insert(room.clone(), copy);
                     self.restart_barrier(now);
                 }
                 None => {
-                    if let Some(known) = mesh.copies.get_mut(&room).filter(|known| known.at >= at) {
+                    if let Some(known) = self.mesh.copies.get_mut(&room).filter(|known| known.at >= at) {
                         known.givers.insert(sender.clone());
                     } else {
-                        copy.givers.extend(mesh.copies.remove(&room).into_iter().flat_map(|known| known.givers));
-                        mesh.copies.insert(room, copy);
+                        copy.givers.extend(self.mesh.copies.remove(&room).into_iter().flat_map(|known| known.givers));
+                        self.mesh.copies.insert(room, copy);
                     }
-                    if mesh.barrier.is_complete() {
+                    if self.mesh.barrier.is_complete() {
                         self.take_over_rooms(now, BTreeSet::new());
                     }
                 }
@@ -140,22 +138,21 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// is not the next one, or its sender is not the owner that this node follows.
     pub(crate) fn room_logged(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomLog { room, at, now: clock, entry, requester } = item else { return };
-        let mesh = &mut self.mesh_rooms;
         let (Ok(room), Ok(entry)) = (RoomName::new(room), codec::from_bytes::<LogEntry>(entry)) else {
-            self.rooms.dropped += 1;
+            self.local.dropped += 1;
             return;
         };
-        let is_new = at.number == 1 && !mesh.copies.contains_key(&room);
-        if is_new && mesh.owner_of(&room) == Some(sender.as_str()) {
+        let is_new = at.number == 1 && !self.mesh.copies.contains_key(&room);
+        if is_new && self.mesh.owner_of(&room) == Some(sender.as_str()) {
             let start = LogPosition { number: 0, ..at };
             let copy =
                 RoomCopy { room: Room::default(), at: start, from: Some(sender.clone()), givers: BTreeSet::new() };
-            mesh.copies.insert(room.clone(), copy);
+            self.mesh.copies.insert(room.clone(), copy);
         }
         let next = |copy: &&RoomCopy| {
             copy.from.as_ref() == Some(sender) && (copy.at.epoch, copy.at.number + 1) == (at.epoch, at.number)
         };
-        if mesh.copies.get(&room).filter(next).is_none() {
+        if self.mesh.copies.get(&room).filter(next).is_none() {
             let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: false };
             self.send_item(sender, &answer, true);
             return;
@@ -164,9 +161,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: true };
             self.send_item(sender, &answer, true);
         }
-        let mesh = &mut self.mesh_rooms;
-        let rules = mesh.rules.of(&room);
-        let applied = mesh.copies.change(&room, |copy| {
+        let rules = self.mesh.rules.of(&room);
+        let applied = self.mesh.copies.change(&room, |copy| {
             copy.at = at;
             entry.apply(&mut copy.room, &rules, clock)
         });
@@ -178,12 +174,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Removes a copy of an earlier epoch than this one. Ignores a request of a former owner: the
     /// copy waits for the next one.
     pub(crate) fn room_retired(&mut self, sender: &NodeId, room: &str, epoch: u64) {
-        let mesh = &mut self.mesh_rooms;
         if let Ok(room) = RoomName::new(room)
-            && mesh.owner_of(&room) == Some(sender.as_str())
-            && mesh.copies.get(&room).is_some_and(|copy| copy.at.epoch < epoch)
+            && self.mesh.owner_of(&room) == Some(sender.as_str())
+            && self.mesh.copies.get(&room).is_some_and(|copy| copy.at.epoch < epoch)
         {
-            mesh.copies.remove(&room);
+            self.mesh.copies.remove(&room);
         }
     }
 }

@@ -250,17 +250,16 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Adopts a changed view: gives up rooms that other nodes own now, requests confirmations from
     /// all members, and repeats pending requests.
     pub fn adopt_room_view(&mut self, now: Instant) {
-        let mesh = &mut self.mesh_rooms;
-        let before = mesh.members.clone();
-        if !mesh.adopt(self.cx.view()) {
+        let before = self.mesh.members.clone();
+        if !self.mesh.adopt(self.cx.view()) {
             return;
         }
-        let joined: Vec<_> = mesh.members.difference(&before).cloned().collect();
-        mesh.barrier.answering.clear();
-        mesh.partial.retain(|(sender, _), _| mesh.members.contains(sender));
+        let joined: Vec<_> = self.mesh.members.difference(&before).cloned().collect();
+        self.mesh.barrier.answering.clear();
+        self.mesh.partial.retain(|(sender, _), _| self.mesh.members.contains(sender));
         self.queue_unclaims_of_left();
         self.review_rooms(&joined);
-        self.mesh_rooms.left = &before - &self.mesh_rooms.members;
+        self.mesh.left = &before - &self.mesh.members;
         self.start_barrier(now);
         self.finish_barrier(now);
         self.answer_known_queries();
@@ -271,15 +270,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Handles the restart of a peer: it has lost its rooms and copies. Sweeps begin a new epoch of
     /// the rooms that it backed up.
     pub fn room_peer_restarted(&mut self, now: Instant, node: &NodeId) {
-        let mesh = &mut self.mesh_rooms;
-        for (_, copy) in mesh.copies.iter_mut() {
+        for (_, copy) in self.mesh.copies.iter_mut() {
             copy.from.take_if(|from| *from == *node);
         }
-        mesh.partial.retain(|(sender, _), _| sender != node);
-        mesh.void_confirmation(node);
-        mesh.barrier.forget_requests(node);
-        let backed_up = mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(node));
-        mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
+        self.mesh.partial.retain(|(sender, _), _| sender != node);
+        self.mesh.void_confirmation(node);
+        self.mesh.barrier.forget_requests(node);
+        let backed_up = self.mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(node));
+        self.mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
         self.queue_unclaims(node);
         self.resend_requests(now, |owner| owner == node);
         self.query_members(now);
@@ -309,17 +307,17 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         requester: Option<&Requester>,
         mut result: OpResult,
     ) {
-        result.epoch = self.mesh_rooms.epoch_of(room);
-        self.mesh_rooms.record_commit(room, (clock, entry), &result);
+        result.epoch = self.mesh.epoch_of(room);
+        self.mesh.record_commit(room, (clock, entry), &result);
         self.notify_peers(room, &result);
         let (at, changes) = (result.stamp(), std::mem::take(&mut result.changes));
         let queue_moved = std::mem::take(&mut result.queue_moved);
-        let is_here = std::mem::take(&mut result.nodes).contains(&self.mesh_rooms.id);
+        let is_here = std::mem::take(&mut result.nodes).contains(&self.mesh.id);
         if is_here && self.follow_epoch(now, room, result.epoch, at) {
             self.room_changed(now, room, at, changes, queue_moved);
         }
         match requester {
-            Some(requester) if requester.node == self.mesh_rooms.id => self.request_answered(now, requester.id, result),
+            Some(requester) if requester.node == self.mesh.id => self.request_answered(now, requester.id, result),
             Some(requester) => self.send_result(requester, &result),
             None => {}
         }
@@ -363,10 +361,9 @@ impl<M> Rooms<M> {
 
     /// Returns the current figures of owned rooms and copies.
     pub fn mesh_figures(&self) -> MeshRoomFigures {
-        let mesh = &self.mesh;
-        let (owned, copies, requests) = (mesh.owned.len(), mesh.copies.len(), mesh.requests.len());
-        let (waiting, unconfirmed) = (mesh.waiting_copies(), mesh.barrier.waiting.len());
-        let (vacant, bytes) = (mesh.space.vacant_rooms(), mesh.bytes());
+        let (owned, copies, requests) = (self.mesh.owned.len(), self.mesh.copies.len(), self.mesh.requests.len());
+        let (waiting, unconfirmed) = (self.mesh.waiting_copies(), self.mesh.barrier.waiting.len());
+        let (vacant, bytes) = (self.mesh.space.vacant_rooms(), self.mesh.bytes());
         MeshRoomFigures { owned, copies, waiting, requests, unconfirmed, vacant, bytes }
     }
 }

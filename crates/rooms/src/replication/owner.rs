@@ -153,10 +153,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// rest, queues backups, and requests for claims to nodes that are back in the view: their
     /// seats expire since they left it.
     pub(super) fn review_rooms(&mut self, back: &[NodeId]) {
-        let mesh = &self.mesh_rooms;
         let (mut given_up, mut unassigned, mut claim_requests) = (Vec::new(), Vec::new(), Vec::new());
-        for (name, owned) in mesh.owned.iter() {
-            if !mesh.owns(name) {
+        for (name, owned) in self.mesh.owned.iter() {
+            if !self.mesh.owns(name) {
                 given_up.push(name.clone());
                 continue;
             }
@@ -166,11 +165,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             let has_seats = |node: &&NodeId| owned.room.has_seats_at(node);
             claim_requests.extend(back.iter().filter(has_seats).map(|node| (name.clone(), node.clone())));
         }
-        let mesh = &mut self.mesh_rooms;
-        given_up.iter().for_each(|room| mesh.give_up(room));
-        mesh.unfollow_former_owners();
-        mesh.unassigned.extend(unassigned);
-        mesh.claim_requests.extend(claim_requests);
+        given_up.iter().for_each(|room| self.mesh.give_up(room));
+        self.mesh.unfollow_former_owners();
+        self.mesh.unassigned.extend(unassigned);
+        self.mesh.claim_requests.extend(claim_requests);
     }
 
     /// Applies a request for a room that this node owns, or parks it until the barrier is complete.
@@ -183,47 +181,44 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         (room, seen): (RoomName, u64),
         op: Operation,
     ) {
-        let mesh = &mut self.mesh_rooms;
         // Seats at a node outside the view would count as lost.
-        if !mesh.owns(&room) || !mesh.members.contains(&requester.node) {
+        if !self.mesh.owns(&room) || !self.mesh.members.contains(&requester.node) {
             return;
         }
-        let is_new = !mesh.owned.contains_key(&room);
-        if is_new && !mesh.barrier.is_complete() {
-            return mesh.barrier.park(now, requester, ((room, seen), op));
+        let is_new = !self.mesh.owned.contains_key(&room);
+        if is_new && !self.mesh.barrier.is_complete() {
+            return self.mesh.barrier.park(now, requester, ((room, seen), op));
         }
         if self.refuse_for_space(now, &requester, (&room, seen), &op) {
             return;
         }
-        let mesh = &mut self.mesh_rooms;
         if is_new {
-            let epoch = mesh.clock(now);
-            mesh.own(&room, Room::default(), (LogPosition::default(), epoch), BTreeSet::new());
+            let epoch = self.mesh.clock(now);
+            self.mesh.own(&room, Room::default(), (LogPosition::default(), epoch), BTreeSet::new());
             let backup = self.backup_for(&room);
-            if let Some(owned) = self.mesh_rooms.owned.get_mut(&room) {
+            if let Some(owned) = self.mesh.owned.get_mut(&room) {
                 owned.backup = backup;
                 if owned.backup.is_none() {
                     owned.unconfirmed = None;
                 }
             }
         }
-        let is_outdated = self.mesh_rooms.epoch_of(&room) < seen;
+        let is_outdated = self.mesh.epoch_of(&room) < seen;
         if is_outdated && is_new {
             // The clock of an earlier owner was ahead. Nodes ignore results of lower epochs.
             self.begin_epoch_after(now, &room, seen);
         } else if is_outdated {
             // Another node has owned the room meanwhile, and this one did not see that view.
-            let mesh = &mut self.mesh_rooms;
-            mesh.give_up(&room);
-            mesh.outdated.insert(room.clone(), seen);
-            mesh.barrier.park(now, requester, ((room, seen), op));
+            self.mesh.give_up(&room);
+            self.mesh.outdated.insert(room.clone(), seen);
+            self.mesh.barrier.park(now, requester, ((room, seen), op));
             return self.restart_barrier(now);
         }
-        if let Some(nodes) = self.mesh_rooms.expiring.remove(&room) {
+        if let Some(nodes) = self.mesh.expiring.remove(&room) {
             // The request may claim a seat, which then stays.
             self.unclaim_seats(now, &room, nodes);
         }
-        if self.mesh_rooms.owned.get_mut(&room).is_some_and(|it| it.lacks(seen, &op)) {
+        if self.mesh.owned.get_mut(&room).is_some_and(|it| it.lacks(seen, &op)) {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
         }
         self.apply_entry(now, &room, &LogEntry::Operation(op), Some(&requester));
@@ -232,13 +227,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Ends an owned room, and requests its copies to be removed.
     pub(super) fn end_room(&mut self, name: &RoomName) {
-        let mesh = &mut self.mesh_rooms;
-        let Some(owned) = mesh.owned.remove(name) else { return };
-        mesh.forget_deadline(name, owned.deadline);
-        mesh.forget_vacancy(name, owned.vacant);
-        mesh.unsent.remove(name);
-        mesh.unassigned.remove(name);
-        mesh.expiring.remove(name);
+        let Some(owned) = self.mesh.owned.remove(name) else { return };
+        self.mesh.forget_deadline(name, owned.deadline);
+        self.mesh.forget_vacancy(name, owned.vacant);
+        self.mesh.unsent.remove(name);
+        self.mesh.unassigned.remove(name);
+        self.mesh.expiring.remove(name);
         let retired = Item::RoomRetired { room: name.as_str(), epoch: owned.at.epoch + 1 };
         for node in owned.former.iter().chain(&owned.backup) {
             self.send_item(node, &retired, true);
@@ -254,20 +248,18 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         entry: &LogEntry,
         requester: Option<&Requester>,
     ) {
-        let mesh = &mut self.mesh_rooms;
-        if mesh.unassigned.contains(name) {
+        if self.mesh.unassigned.contains(name) {
             self.assign_backup(now, name);
         }
-        let mesh = &mut self.mesh_rooms;
-        let clock = mesh.clock(now);
-        let rules = mesh.rules.of(name);
-        let applied = mesh.owned.change(name, |owned| {
+        let clock = self.mesh.clock(now);
+        let rules = self.mesh.rules.of(name);
+        let applied = self.mesh.owned.change(name, |owned| {
             owned.at.number += 1;
             let result = entry.apply(&mut owned.room, &rules, clock);
             (result, owned.at, owned.is_sent, owned.backup.clone())
         });
         let Some((result, at, is_sent, backup)) = applied else { return };
-        mesh.update_deadline(clock, name);
+        self.mesh.update_deadline(clock, name);
         let Some(backup) = backup else { return self.commit(now, name, (clock, entry), requester, result) };
         if !is_sent {
             // The copy will contain it. The requester repeats the request.
@@ -284,31 +276,30 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Rebuilds those in `reported`, rooms with seats at a node, that have no copy. Sweeps give the
     /// rooms backups and ask for claims.
     pub(super) fn take_over_rooms(&mut self, now: Instant, reported: BTreeSet<(RoomName, NodeId)>) {
-        let mesh = &mut self.mesh_rooms;
-        let clock = mesh.clock(now);
+        let clock = self.mesh.clock(now);
         let mut lost = Vec::new();
-        let mut rooms: Vec<_> = mesh.copies.keys().filter(|room| mesh.owns(room)).cloned().collect();
+        let mut rooms: Vec<_> = self.mesh.copies.keys().filter(|room| self.mesh.owns(room)).cloned().collect();
         for name in &rooms {
-            let Some(RoomCopy { mut room, at, givers, .. }) = mesh.copies.remove(name) else { continue };
+            let Some(RoomCopy { mut room, at, givers, .. }) = self.mesh.copies.remove(name) else { continue };
             room.unclaim(clock, None);
-            mesh.claim_requests.extend(room.nodes().into_iter().map(|node| (name.clone(), node)));
-            mesh.counts.taken_over += 1;
-            let seen = mesh.outdated.get(name).copied().unwrap_or_default();
-            mesh.own(name, room, (at, clock.max(at.epoch.max(seen) + 1)), givers);
+            self.mesh.claim_requests.extend(room.nodes().into_iter().map(|node| (name.clone(), node)));
+            self.mesh.counts.taken_over += 1;
+            let seen = self.mesh.outdated.get(name).copied().unwrap_or_default();
+            self.mesh.own(name, room, (at, clock.max(at.epoch.max(seen) + 1)), givers);
             if at.epoch < seen {
                 lost.push(name.clone());
             }
         }
-        mesh.outdated.clear();
+        self.mesh.outdated.clear();
         for (name, node) in reported {
-            if !mesh.owned.contains_key(&name) && mesh.owns(&name) {
-                mesh.counts.rebuilt += 1;
-                mesh.own(&name, Room::rebuilt(clock), (LogPosition::default(), clock), BTreeSet::new());
+            if !self.mesh.owned.contains_key(&name) && self.mesh.owns(&name) {
+                self.mesh.counts.rebuilt += 1;
+                self.mesh.own(&name, Room::rebuilt(clock), (LogPosition::default(), clock), BTreeSet::new());
                 rooms.push(name.clone());
             }
-            mesh.queue_claim_request(name, node);
+            self.mesh.queue_claim_request(name, node);
         }
-        mesh.unassigned.extend(rooms);
+        self.mesh.unassigned.extend(rooms);
         for room in lost {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
         }

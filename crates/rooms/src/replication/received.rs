@@ -38,7 +38,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                             self.room_changed(now, &room, at, changes, *queue_moved);
                         }
                     }
-                    None => self.rooms.dropped += 1,
+                    None => self.local.dropped += 1,
                 }
             }
             _ => {}

@@ -115,34 +115,32 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Sends the queued operations to the owners of their rooms. Background ones stay queued while
     /// 10,000 requests have no answer.
     pub fn send_room_tasks(&mut self, now: Instant) {
-        while let Some(task) = self.rooms.next_task(self.mesh_rooms.requests.len() < MAX_BACKGROUND) {
-            let id = self.mesh_rooms.requests.add(now, task);
+        while let Some(task) = self.local.next_task(self.mesh.requests.len() < MAX_BACKGROUND) {
+            let id = self.mesh.requests.add(now, task);
             self.send_request(now, id);
         }
     }
 
     /// Sends a request again, without seats that have ended meanwhile.
     fn send_again(&mut self, now: Instant, id: RoomRequestId) {
-        let mesh = &mut self.mesh_rooms;
-        let Some(Request { task, .. }) = mesh.requests.pending.get(&id) else { return };
+        let Some(Request { task, .. }) = self.mesh.requests.pending.get(&id) else { return };
         let room = &task.request().room;
-        let Some(task) = task.without_seats(|session| !self.rooms.has_seat(session, room)) else {
+        let Some(task) = task.without_seats(|session| !self.local.has_seat(session, room)) else {
             return self.send_request(now, id);
         };
         // Answers to the former request name other seats.
-        let next = mesh.requests.add(now, task);
-        mesh.requests.remove(id);
+        let next = self.mesh.requests.add(now, task);
+        self.mesh.requests.remove(id);
         self.send_request(now, next);
     }
 
     fn send_request(&mut self, now: Instant, id: RoomRequestId) {
-        let mesh = &mut self.mesh_rooms;
-        let Some(Request { task, sent, .. }) = mesh.requests.pending.get_mut(&id) else { return };
+        let Some(Request { task, sent, .. }) = self.mesh.requests.pending.get_mut(&id) else { return };
         *sent = now;
         let request = task.request().clone();
-        let Some(owner) = mesh.owner_of(&request.room).and_then(|owner| NodeId::new(owner).ok()) else { return };
-        let epoch = self.rooms.epoch(&request.room).max(mesh.requests.epoch(&request.room));
-        if owner == mesh.id {
+        let Some(owner) = self.mesh.owner_of(&request.room).and_then(|owner| NodeId::new(owner).ok()) else { return };
+        let epoch = self.local.epoch(&request.room).max(self.mesh.requests.epoch(&request.room));
+        if owner == self.mesh.id {
             let requester = Requester { node: owner, id };
             return self.room_requested(now, requester, (request.room, epoch), request.op);
         }
@@ -156,10 +154,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Sends the pending requests again to those owners for which `wanted` returns `true`.
     pub(super) fn resend_requests(&mut self, now: Instant, wanted: impl Fn(&NodeId) -> bool) {
-        let mesh = &self.mesh_rooms;
-        let owner = |room: &RoomName| mesh.owner_of(room).and_then(|owner| NodeId::new(owner).ok());
+        let owner = |room: &RoomName| self.mesh.owner_of(room).and_then(|owner| NodeId::new(owner).ok());
         let is_wanted = |request: &Request| owner(&request.task.request().room).is_some_and(|owner| wanted(&owner));
-        let pending = mesh.requests.pending.iter();
+        let pending = self.mesh.requests.pending.iter();
         let ids: Vec<_> = pending.filter(|(_, request)| is_wanted(request)).map(|(id, _)| *id).collect();
         for id in ids {
             self.send_again(now, id);
@@ -168,18 +165,17 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Ends requests of clients and operators after 2 s, and repeats the others every 300 ms.
     pub(super) fn repeat_requests(&mut self, now: Instant) {
-        let mesh = &mut self.mesh_rooms;
         let is_over =
             |request: &Request| request.task.is_awaited() && now.saturating_duration_since(request.since) >= TIMEOUT;
-        let overdue = mesh.requests.pending.iter().filter(|(_, request)| is_over(request)).map(|(id, _)| *id);
+        let overdue = self.mesh.requests.pending.iter().filter(|(_, request)| is_over(request)).map(|(id, _)| *id);
         let overdue: Vec<_> = overdue.collect();
-        let overdue: Vec<_> = overdue.into_iter().filter_map(|id| Some((id, mesh.requests.remove(id)?))).collect();
-        mesh.counts.timeouts += overdue.len() as u64;
+        let overdue: Vec<_> = overdue.into_iter().filter_map(|id| Some((id, self.mesh.requests.remove(id)?))).collect();
+        self.mesh.counts.timeouts += overdue.len() as u64;
         let is_due = |request: &Request| now.saturating_duration_since(request.sent) >= REPEAT_INTERVAL;
-        let pending = mesh.requests.pending.iter();
+        let pending = self.mesh.requests.pending.iter();
         let due: Vec<_> = pending.filter(|(_, request)| is_due(request)).map(|(id, _)| *id).collect();
         for (id, request) in &overdue {
-            mesh.requests.remember(*id, &request.task);
+            self.mesh.requests.remember(*id, &request.task);
         }
         for (_, request) in overdue {
             self.room_answered(now, request.task, Err(Unavailable("its owner does not answer".into())));
@@ -200,7 +196,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     ) {
         match (RoomName::new(room), codec::from_bytes(op)) {
             (Ok(room), Ok(op)) => self.room_requested(now, Requester { node: sender.clone(), id }, (room, seen), op),
-            _ => self.rooms.dropped += 1,
+            _ => self.local.dropped += 1,
         }
     }
 
@@ -208,25 +204,25 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub(crate) fn room_result(&mut self, now: Instant, id: RoomRequestId, result: &[u8]) {
         match codec::from_bytes(result) {
             Ok(result) => self.request_answered(now, id, result),
-            Err(_) => self.rooms.dropped += 1,
+            Err(_) => self.local.dropped += 1,
         }
     }
 
     /// Handles the result of a request. A repeated one has no effect.
     pub(super) fn request_answered(&mut self, now: Instant, id: RoomRequestId, result: OpResult) {
-        let mesh = &mut self.mesh_rooms;
-        let pending = mesh.requests.pending.get(&id).map(|request| &request.task.request().room);
-        let is_outdated = |room| self.rooms.is_outdated(room, result.epoch) || result.epoch < mesh.requests.epoch(room);
+        let pending = self.mesh.requests.pending.get(&id).map(|request| &request.task.request().room);
+        let is_outdated =
+            |room| self.local.is_outdated(room, result.epoch) || result.epoch < self.mesh.requests.epoch(room);
         if pending.is_some_and(is_outdated) {
             // The present owner gets the request again.
             return;
         }
-        if let Some(Request { task, since, sent }) = mesh.requests.remove(id) {
+        if let Some(Request { task, since, sent }) = self.mesh.requests.remove(id) {
             if sent != since {
-                mesh.requests.remember(id, &task);
+                self.mesh.requests.remember(id, &task);
             }
             self.room_answered(now, task, Ok(result));
-        } else if let Some(task) = mesh.requests.uncertain.get(&id).cloned() {
+        } else if let Some(task) = self.mesh.requests.uncertain.get(&id).cloned() {
             self.joined_late(now, &task, &result);
         }
     }

@@ -29,52 +29,50 @@ impl MeshRooms {
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Checks at most 4,000 reports, and sends at most 500 queued requests. Sweeps do the rest.
     pub(super) fn ask_for_claims(&mut self) {
-        let mesh = &mut self.mesh_rooms;
         for _ in 0..REPORTS_PER_SWEEP {
-            let Some((room, node)) = mesh.reported.pop_front() else { break };
-            mesh.queue_claim_request(room, node);
+            let Some((room, node)) = self.mesh.reported.pop_front() else { break };
+            self.mesh.queue_claim_request(room, node);
         }
         let mut full_lanes = Vec::new();
         for _ in 0..ROOMS_PER_SWEEP {
-            let next = self.mesh_rooms.claim_requests.pop_first();
+            let next = self.mesh.claim_requests.pop_first();
             let Some((room, node)) = next else { break };
             if !self.ask_for_claim(&room, &node) {
                 full_lanes.push((room, node));
             }
         }
-        self.mesh_rooms.claim_requests.extend(full_lanes);
+        self.mesh.claim_requests.extend(full_lanes);
     }
 
     /// Asks a node to claim its seats in a room. Returns `false` if its lane has no room now.
     fn ask_for_claim(&mut self, room: &RoomName, node: &NodeId) -> bool {
-        if *node == self.mesh_rooms.id {
+        if *node == self.mesh.id {
             self.claim_seats(room);
             return true;
         }
-        let is_member = self.mesh_rooms.members.contains(node);
+        let is_member = self.mesh.members.contains(node);
         !is_member || self.send_item(node, &Item::ClaimSeats(room.as_str()), true)
     }
 
     /// Claims the seats of this node's sessions in a room: queues their claims for its owner.
     pub(crate) fn claim_seats(&mut self, room: &RoomName) {
-        self.rooms.schedule_claims(room);
+        self.local.schedule_claims(room);
         self.claim_unconfirmed(room);
     }
 
     /// Queues the unclaims of nodes that have left the view. A view and this work at once would
     /// cause a long pause. Nodes outside the view send no requests that an unclaim must precede.
     pub(super) fn queue_unclaims_of_left(&mut self) {
-        for node in std::mem::take(&mut self.mesh_rooms.left) {
+        for node in std::mem::take(&mut self.mesh.left) {
             self.queue_unclaims(&node);
         }
     }
 
     /// Queues a [`LogEntry::Unclaim`] of a lost or restarted node, in rooms with seats there.
     pub(super) fn queue_unclaims(&mut self, node: &NodeId) {
-        let mesh = &mut self.mesh_rooms;
         let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
-        for (room, _) in mesh.owned.iter().filter(|(_, owned)| has(owned)) {
-            mesh.expiring.entry(room.clone()).or_default().insert(node.clone());
+        for (room, _) in self.mesh.owned.iter().filter(|(_, owned)| has(owned)) {
+            self.mesh.expiring.entry(room.clone()).or_default().insert(node.clone());
         }
     }
 
@@ -82,7 +80,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// their sessions claim them at any node.
     pub(super) fn apply_unclaims(&mut self, now: Instant) {
         for _ in 0..ROOMS_PER_SWEEP {
-            let next = self.mesh_rooms.expiring.pop_first();
+            let next = self.mesh.expiring.pop_first();
             let Some((room, nodes)) = next else { break };
             self.unclaim_seats(now, &room, nodes);
         }
@@ -98,15 +96,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Handles passed deadlines of at most 500 rooms: unclaimed seats expire, and clients waiting
     /// for the end of `SETTLE_MS` are admitted. Forgets rooms that are finished.
     pub(super) fn handle_deadlines(&mut self, now: Instant) {
-        let mesh = &self.mesh_rooms;
-        let clock = mesh.clock(now);
+        let clock = self.mesh.clock(now);
         let due: Vec<_> =
-            mesh.deadlines.iter().take_while(|(at, _)| *at <= clock).take(ROOMS_PER_SWEEP).cloned().collect();
+            self.mesh.deadlines.iter().take_while(|(at, _)| *at <= clock).take(ROOMS_PER_SWEEP).cloned().collect();
         for (at, name) in due {
-            let mesh = &mut self.mesh_rooms;
-            let Some(owned) = mesh.owned.get(&name).filter(|owned| owned.deadline == Some(at)) else {
+            let Some(owned) = self.mesh.owned.get(&name).filter(|owned| owned.deadline == Some(at)) else {
                 debug_assert!(false, "{name} is not due at {at}");
-                mesh.deadlines.remove(&(at, name));
+                self.mesh.deadlines.remove(&(at, name));
                 continue;
             };
             if !owned.room.is_finished(clock) {

@@ -117,15 +117,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         (room, seen): (&RoomName, u64),
         op: &Operation,
     ) -> bool {
-        let mesh = &self.mesh_rooms;
-        let owned = mesh.owned.get(room);
+        let owned = self.mesh.owned.get(room);
         let backup = owned.map_or_else(|| self.backup_for(room), |owned| owned.backup.clone());
-        if !mesh.refuses(now, room, backup.as_ref(), op) {
+        if !self.mesh.refuses(now, room, backup.as_ref(), op) {
             return false;
         }
         // The requesting node ignores results of earlier epochs.
-        let result = OpResult { epoch: mesh.epoch_of(room).max(seen), is_refused: true, ..OpResult::default() };
-        match requester.node == self.mesh_rooms.id {
+        let result = OpResult { epoch: self.mesh.epoch_of(room).max(seen), is_refused: true, ..OpResult::default() };
+        match requester.node == self.mesh.id {
             true => self.request_answered(now, requester.id, result),
             false => self.send_result(requester, &result),
         }
@@ -135,24 +134,23 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Ends the oldest rooms without clients while there are too many, or bytes are scarce.
     pub(super) fn make_space(&mut self) {
         for _ in 0..ENDED_AT_ONCE {
-            let Some(room) = self.mesh_rooms.next_to_end() else { return };
+            let Some(room) = self.mesh.next_to_end() else { return };
             self.end_room(&room);
         }
     }
 
     /// Reports to all peers, once per second, that this node has no bytes left for rooms.
     pub(super) fn report_full_rooms(&mut self, now: Instant) {
-        let mesh = &mut self.mesh_rooms;
         let is_due = |at: Instant| now.saturating_duration_since(at) >= REPORT_INTERVAL;
-        if mesh.is_full() && mesh.space.reported_at.is_none_or(is_due) {
-            mesh.space.reported_at = Some(now);
+        if self.mesh.is_full() && self.mesh.space.reported_at.is_none_or(is_due) {
+            self.mesh.space.reported_at = Some(now);
             self.send_item_to_all(&Item::RoomsFull);
         }
     }
 
     /// Handles the report of a peer that has no bytes left for rooms.
     pub(crate) fn peer_rooms_full(&mut self, now: Instant, sender: &NodeId) {
-        let MeshRooms { members, space, .. } = &mut self.mesh_rooms;
+        let MeshRooms { members, space, .. } = &mut self.mesh;
         if members.contains(sender) {
             space.full_peers.retain(|peer, _| members.contains(peer));
             space.full_peers.insert(sender.clone(), now);

@@ -50,7 +50,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         let native = self.cx.socket(key).filter(|session| !session.is_of_dialect());
         let of = native.map(fan_out_budget);
-        let wait = of.and_then(|of| self.rooms.budgets.remaining_wait(now, of));
+        let wait = of.and_then(|of| self.local.budgets.remaining_wait(now, of));
         wait.map_or(Ok(false), |wait| Err(rate_limited(BudgetKind::FanOut, wait)))
     }
 
@@ -60,22 +60,22 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         // Only a reliable client retransmits.
         let can_retransmit = |session: &Socket<'_>| session.resumed && session.is_reliable;
         let Some(session) = self.cx.socket(key).filter(can_retransmit) else { return false };
-        let Some(room_session) = self.rooms.sessions.get_mut(&session.id) else { return false };
+        let Some(room_session) = self.local.sessions.get_mut(&session.id) else { return false };
         room_session.accepted_requests.is_retransmission(number, session.accepted_at_us)
     }
 
     /// Checks the sender's budget for a broadcast to `members`. `None`: it may be sent now.
     fn check_budget(&mut self, now: Instant, command: &Command<M>, members: u64) -> Option<OverBudget> {
         let CommandKind::Broadcast { may_be_accepted, .. } = command.kind else { return None };
-        let rate = self.rooms.settings.broadcast_rate?;
+        let rate = self.local.settings.broadcast_rate?;
         let session = self.cx.socket(command.key)?;
         // A delay does no harm to a broadcast that was accepted before.
         if may_be_accepted && !session.is_of_dialect() {
             return None;
         }
         let of = fan_out_budget(session);
-        let wait = self.rooms.budgets.wait(now, of, rate, members)?;
-        self.rooms.budgets.record_wait(now, of, wait);
+        let wait = self.local.budgets.wait(now, of, rate, members)?;
+        self.local.budgets.record_wait(now, of, wait);
         Some(self.over_budget(command.key, BudgetKind::FanOut, wait))
     }
 
@@ -92,8 +92,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         command: &Command<M>,
         result: &OpResult,
     ) {
-        let is_first_page = self.rooms.sessions.get(&session).is_some_and(|room_session| room_session.found.is_empty());
-        let is_other = self.rooms.is_other_incarnation(room, result.incarnation);
+        let is_first_page = self.local.sessions.get(&session).is_some_and(|room_session| room_session.found.is_empty());
+        let is_other = self.local.is_other_incarnation(room, result.incarnation);
         let may_miss = match is_first_page {
             true => self.may_miss_members(room, result) || (is_other && self.misses_listed(room, result)),
             false => is_other,
@@ -105,13 +105,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 OverBudget::Refuse(kind, wait) => self.finish(now, session, &[], Some(&rate_limited(kind, wait))),
                 OverBudget::Delay(wait) => self.delay_command(now, session, command, wait),
             }
-        } else if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
+        } else if let Some(room_session) = self.local.sessions.get_mut(&session) {
             room_session.found.extend(result.members.iter().map(|member| member.client.clone()));
             if result.more
                 && let Some(last) = room_session.found.last()
             {
                 let op = Operation::List { after: Some(last.clone()) };
-                self.rooms.enqueue(Urgency::Urgent, RoomTask::new(command.purpose(session), room.clone(), op));
+                self.local.enqueue(Urgency::Urgent, RoomTask::new(command.purpose(session), room.clone(), op));
             } else {
                 self.fan_out(now, session);
                 self.command_done(command.key);
@@ -122,7 +122,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Sends the broadcast, which is the session's first command, to all members but its sender.
     fn fan_out(&mut self, now: Instant, session: SessionId) {
-        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let mut members = std::mem::take(&mut room_session.found);
         let Some(Command { key, seq, number, id, kind, .. }) = room_session.take_first_command() else { return };
         let CommandKind::Broadcast { copy: message, .. } = kind else { return };
@@ -130,12 +130,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if session.is_reliable {
             room_session.accepted_requests.record(number, session.accepted_at_us);
         }
-        let broadcasts = &mut self.rooms.sockets.entry(key).or_default().broadcasts;
+        let broadcasts = &mut self.local.sockets.entry(key).or_default().broadcasts;
         if let Some(under_way) = broadcasts.get_mut(&number) {
             // The client retransmits the broadcast. Its outcome answers the latest frame.
             let seq = std::mem::replace(&mut under_way.seq, seq);
             let (outcome, text) = (DeliveryOutcome::Done, Vec::new());
-            return self.rooms.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: false });
+            return self.local.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: false });
         }
         // A member that left and joined again between two pages is on both.
         members.sort_unstable();
@@ -144,8 +144,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
         let client = session.client_id.clone();
         self.charge_fan_out(now, Some(key), client.as_str(), members.len() as u64);
-        self.rooms.counts.broadcasts += 1;
-        self.rooms.outputs.push(Output::FanOut { at: now, from: key, number, to: members, message });
+        self.local.counts.broadcasts += 1;
+        self.local.outputs.push(Output::FanOut { at: now, from: key, number, to: members, message });
     }
 
     /// Handles the end of a fan-out. The sender's extra count ends here, so the answer follows all
@@ -157,7 +157,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Counts one member's outcome: delivered if `written`, else unavailable. The last outcome
     /// answers the sender, unless its session has ended.
     pub fn count_broadcast_outcome(&mut self, key: SocketKey, number: MessageNumber, written: bool) {
-        let work = self.rooms.sockets.get_mut(&key);
+        let work = self.local.sockets.get_mut(&key);
         if let Some(tally) = work.and_then(|work| work.broadcasts.get_mut(&number)) {
             tally.delivered += u64::from(written);
         }
@@ -165,7 +165,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     fn tally(&mut self, key: SocketKey, number: MessageNumber) {
-        let Some(work) = self.rooms.sockets.get_mut(&key) else { return };
+        let Some(work) = self.local.sockets.get_mut(&key) else { return };
         let Some(tally) = work.broadcasts.get_mut(&number) else { return };
         tally.left = tally.left.saturating_sub(1);
         if tally.left > 0 {
@@ -173,10 +173,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         let Tally { seq, id, delivered, .. } = *tally;
         work.broadcasts.remove(&number);
-        self.rooms.forget_if_answered(key);
+        self.local.forget_if_answered(key);
         let delivered = Some(delivered);
         let text = id.map(|id| ServerMessage::Ack { id, delivered }.to_json()).unwrap_or_default();
         let outcome = DeliveryOutcome::Done;
-        self.rooms.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: false });
+        self.local.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: false });
     }
 }

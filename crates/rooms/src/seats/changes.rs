@@ -36,7 +36,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let &OpResult { incarnation, epoch, version, ref changes, queue_moved, ref nodes, .. } = result;
         let start = version.saturating_sub(changes.len() as u64);
         for node in nodes {
-            if *node == self.mesh_rooms.id {
+            if *node == self.mesh.id {
                 continue;
             }
             let (mut version, mut rest) = (start, &changes[..]);
@@ -62,12 +62,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// A later epoch with a lower version of the same incarnation has lost changes that clients
     /// here have. The node then restores its seats and requests the state.
     pub(crate) fn follow_epoch(&mut self, now: Instant, room: &RoomName, epoch: u64, at: Stamp) -> bool {
-        self.mesh_rooms.record_epoch(room, epoch);
-        let is_later = epoch > self.rooms.epoch(room);
-        if self.rooms.is_outdated(room, epoch) {
+        self.mesh.record_epoch(room, epoch);
+        let is_later = epoch > self.local.epoch(room);
+        if self.local.is_outdated(room, epoch) {
             return false;
         }
-        let known = self.rooms.followed_state(room);
+        let known = self.local.followed_state(room);
         if is_later && known.incarnation == at.incarnation && at.version < known.version {
             self.handle_loss(now, room, at.incarnation);
         }
@@ -88,7 +88,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         changes: Vec<Change>,
         queue_moved: bool,
     ) {
-        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        let Some(local) = self.local.by_name.get_mut(room) else { return };
         let mut has_admissions = false;
         for change in &changes {
             if local.sequencer.is_other(at.incarnation) {
@@ -112,7 +112,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if has_admissions {
             self.claim_unconfirmed(room);
         }
-        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        let Some(local) = self.local.by_name.get_mut(room) else { return };
         local.queue_moved |= queue_moved && !local.waiting.is_empty();
         if changes.is_empty() {
             local.sequencer.exists(now, at);
@@ -120,7 +120,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             local.sequencer.changed(now, at, changes);
         }
         let may_be_lost = local.sequencer.may_be_lost();
-        self.rooms.active.insert(room.clone());
+        self.local.active.insert(room.clone());
         self.announce_changes(now, room);
         if may_be_lost {
             self.request_state(now, room);
@@ -128,7 +128,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     fn announce_changes(&mut self, now: Instant, room: &RoomName) {
-        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        let Some(local) = self.local.by_name.get_mut(room) else { return };
         let Some(due) = local.sequencer.take_due(now) else { return };
         due.changes.iter().for_each(|(_, change)| local.apply_to_member_list(change));
         let (incarnation, is_silent) = (local.sequencer.at().incarnation, local.events == RoomEvents::None);
@@ -138,20 +138,20 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             let Some(key) = self.attached_key(session) else { continue };
             let follows =
                 |LocalSeat { sent, .. }: &&mut LocalSeat| sent.incarnation == incarnation && sent.version < due.version;
-            let Some(seat) = self.rooms.seat_mut(session, room).filter(follows) else { continue };
+            let Some(seat) = self.local.seat_mut(session, room).filter(follows) else { continue };
             let sent = std::mem::replace(&mut seat.sent.version, due.version);
             if is_silent {
                 continue;
             }
-            let client = self.rooms.sessions.get(&session).map(|known| &known.client);
+            let client = self.local.sessions.get(&session).map(|known| &known.client);
             if let Some(client) = client.filter(|client| changed.contains(client)).cloned()
-                && self.rooms.keeps(RoomRule::OwnChanges)
+                && self.local.keeps(RoomRule::OwnChanges)
             {
                 // The answers to its commands contain its own changes. With its own leave it gets
                 // none: the others are not whole up to there. If the command has failed here, the
                 // client may be a member again without an answer, and needs the whole state.
                 if has_left(&due, sent, &client) {
-                    self.rooms.schedule_state(room, session);
+                    self.local.schedule_state(room, session);
                     continue;
                 }
                 let messages = members_changed(room, &due, sent, Some(&client));
@@ -167,17 +167,17 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Does the pending work of rooms that are not idle: at most 2,000 in one sweep. The next sweep
     /// continues after the last one.
     pub(super) fn process_active_rooms(&mut self, now: Instant) {
-        let behind = self.rooms.active_until.take().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut active = self.rooms.active.range((behind, Bound::Unbounded));
+        let behind = self.local.active_until.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut active = self.local.active.range((behind, Bound::Unbounded));
         let rooms: Vec<_> = active.by_ref().take(ACTIVE_ROOMS_PER_SWEEP).cloned().collect();
-        self.rooms.active_until = active.next().and(rooms.last()).cloned();
+        self.local.active_until = active.next().and(rooms.last()).cloned();
         for room in rooms {
             self.announce_changes(now, &room);
             self.request_state(now, &room);
             self.request_positions(now, &room);
             self.claim_unconfirmed(&room);
-            if self.rooms.local.get(&room).is_none_or(LocalRoom::is_idle) {
-                self.rooms.active.remove(&room);
+            if self.local.by_name.get(&room).is_none_or(LocalRoom::is_idle) {
+                self.local.active.remove(&room);
             }
         }
     }
@@ -185,12 +185,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Requests the whole state of a room if a client here needs it. No effect while a request has
     /// no answer, or before the next one is due.
     pub(super) fn request_state(&mut self, now: Instant, room: &RoomName) {
-        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        let Some(local) = self.local.by_name.get_mut(room) else { return };
         if local.state_requested.is_some() || local.next_request_at.is_some_and(|after| now < after) {
             return;
         }
         if local.sequencer.needs_resync(now) {
-            self.rooms.counts.resyncs += u64::from(!local.resyncing);
+            self.local.counts.resyncs += u64::from(!local.resyncing);
             local.resyncing = true;
             local.known_members.clear();
             local.lacking_state.clone_from(&local.members);
@@ -209,11 +209,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             self.claim_unconfirmed(room);
         }
         let purpose = Purpose::State { requested: now };
-        self.rooms.enqueue(urgency, RoomTask::new(purpose, room.clone(), Operation::List { after: None }));
+        self.local.enqueue(urgency, RoomTask::new(purpose, room.clone(), Operation::List { after: None }));
     }
 
     fn request_positions(&mut self, now: Instant, room: &RoomName) {
-        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        let Some(local) = self.local.by_name.get_mut(room) else { return };
         let is_time = local.positions_at.is_none_or(|at| now.saturating_duration_since(at) >= POSITION_INTERVAL);
         if local.queue_moved && is_time {
             local.queue_moved = false;
@@ -236,7 +236,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     ) -> bool {
         let at = result.stamp();
         let may_miss = self.may_miss_members(room, result) || self.misses_members(room, result);
-        let Some(local) = self.rooms.local.get_mut(room) else { return false };
+        let Some(local) = self.local.by_name.get_mut(room) else { return false };
         if local.state_requested != Some(requested) {
             return false;
         }
@@ -250,14 +250,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         if may_miss {
             if !local.sequencer.may_be_lost() {
-                self.rooms.schedule_claims(room);
+                self.local.schedule_claims(room);
             }
-            self.rooms.retry_state(room, now + STATE_RETRY);
+            self.local.retry_state(room, now + STATE_RETRY);
             return false;
         }
         if local.sequencer.is_past(at) {
             // Later changes arrived from a peer node before this answer.
-            self.rooms.retry_state(room, now + STATE_RETRY_SOON);
+            self.local.retry_state(room, now + STATE_RETRY_SOON);
             return true;
         }
         if std::mem::take(&mut local.resyncing) || local.sequencer.at().version == NO_STATE.version {
@@ -274,7 +274,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         local.lacking_state = &lacking & &later;
         for session in &lacking - &later {
             let is_behind = |seat: &&mut LocalSeat| seat.is_member() && is_behind(seat.sent, at);
-            let Some(seat) = self.rooms.seat_mut(session, room).filter(is_behind) else { continue };
+            let Some(seat) = self.local.seat_mut(session, room).filter(is_behind) else { continue };
             seat.sent = at;
             if let Some((key, message)) = self.attached_key(session).zip(message.as_ref()) {
                 self.notify(key, Rc::clone(message));
@@ -287,7 +287,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// the page is not known to have all members in this node's list. Or the owner has another
     /// incarnation, which lacks members with seats here.
     pub(super) fn may_miss_members(&self, room: &RoomName, result: &OpResult) -> bool {
-        let Some(local) = self.rooms.local.get(room) else { return result.settling };
+        let Some(local) = self.local.by_name.get(room) else { return result.settling };
         let is_whole = !result.more && local.is_covered_by(&result.members);
         let is_other = local.sequencer.is_other(result.incarnation);
         (result.settling && !is_whole) || (is_other && self.misses_members(room, result))
@@ -296,35 +296,35 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Returns `true` if the first page lacks members in this node's list, or the list is
     /// incomplete. Returns `false` if the room has no seat here.
     pub(super) fn misses_listed(&self, room: &RoomName, result: &OpResult) -> bool {
-        self.rooms.local.get(room).is_some_and(|local| !local.is_covered_by(&result.members))
+        self.local.by_name.get(room).is_some_and(|local| !local.is_covered_by(&result.members))
     }
 
     /// Returns `true` if the owner lacks members with seats at this node: it lost or dropped them.
     fn misses_members(&self, room: &RoomName, result: &OpResult) -> bool {
-        let Some(local) = self.rooms.local.get(room).filter(|_| !result.more) else { return false };
+        let Some(local) = self.local.by_name.get(room).filter(|_| !result.more) else { return false };
         let listed: BTreeSet<_> = result.members.iter().map(|member| &member.client).collect();
-        let present = local.members.iter().filter(|session| !self.rooms.is_over(**session, room));
-        let mut members = present.filter_map(|session| self.rooms.sessions.get(session));
+        let present = local.members.iter().filter(|session| !self.local.is_over(**session, room));
+        let mut members = present.filter_map(|session| self.local.sessions.get(session));
         members.any(|room_session| !listed.contains(&room_session.client))
     }
 
     /// Returns the key of a session with a socket here. `None`: its socket is not at this node.
     pub(super) fn attached_key(&self, session: SessionId) -> Option<SocketKey> {
-        let client = &self.rooms.sessions.get(&session)?.client;
+        let client = &self.local.sessions.get(&session)?.client;
         let (key, holder) = self.cx.holder(client.as_str())?;
         (holder.id == session).then_some(key)
     }
 
     /// Sends a client a message of the server, as JSON text. No effect without a socket.
     pub(super) fn notify(&mut self, to: SocketKey, text: Rc<[u8]>) {
-        self.rooms.outputs.push(Output::ToClient { to, text });
+        self.local.outputs.push(Output::ToClient { to, text });
     }
 
     /// Sends a session's edge the state that the next node needs. No effect without a socket here.
     pub(super) fn send_state(&mut self, session: SessionId) {
         let Some(key) = self.attached_key(session) else { return };
         let Some(resumed) = self.cx.socket(key).map(|socket| socket.resumed) else { return };
-        let state = self.rooms.state_of(session, resumed, Vec::new(), false);
-        self.rooms.outputs.push(Output::State { of: key, state });
+        let state = self.local.state_of(session, resumed, Vec::new(), false);
+        self.local.outputs.push(Output::State { of: key, state });
     }
 }

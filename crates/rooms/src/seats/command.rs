@@ -83,15 +83,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Queues a client's command. No effect if its session has ended.
     pub fn command(&mut self, now: Instant, command: Command<M>) {
         let Some(session) = self.cx.socket(command.key) else { return };
-        self.rooms.sockets.entry(command.key).or_default().commands += 1;
+        self.local.sockets.entry(command.key).or_default().commands += 1;
         let (id, client) = (session.id, session.client_id.clone());
-        let attachment = (session.accepted_at_us, self.rooms.attachment(session.attachment));
+        let attachment = (session.accepted_at_us, self.local.attachment(session.attachment));
         // A later socket may have resumed the session.
         let present = self.cx.holder(client.as_str()).filter(|(_, holder)| holder.id == id);
-        let present = present.map(|(_, holder)| (holder.accepted_at_us, self.rooms.attachment(holder.attachment)));
+        let present = present.map(|(_, holder)| (holder.accepted_at_us, self.local.attachment(holder.attachment)));
         let attachment = present.unwrap_or_default().max(attachment);
         let new = || RoomSession::new(client, attachment);
-        let room_session = self.rooms.session(id, new);
+        let room_session = self.local.session(id, new);
         room_session.commands.push_back(command);
         if room_session.commands.len() == 1 {
             self.next_command(now, id);
@@ -101,7 +101,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Queues the request of the first command, or delays it. One that needs none is answered
     /// at once.
     pub(super) fn next_command(&mut self, now: Instant, session: SessionId) {
-        while let Some(room_session) = self.rooms.sessions.get_mut(&session)
+        while let Some(room_session) = self.local.sessions.get_mut(&session)
             && let Some(command) = room_session.commands.front()
         {
             room_session.found.clear();
@@ -129,9 +129,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Queues the request of a session's first command, which is about this room. Delays the
     /// command if its client must wait for its budget.
     fn ask_for_command(&mut self, now: Instant, session: SessionId, room: &RoomName) -> Result<(), Refusal> {
-        let Some(room_session) = self.rooms.sessions.get(&session) else { return Err(NOT_IN_ROOM) };
+        let Some(room_session) = self.local.sessions.get(&session) else { return Err(NOT_IN_ROOM) };
         let Some(command) = room_session.commands.front() else { return Err(NOT_IN_ROOM) };
-        let requester = room_session.requester(session, command.number, &self.mesh_rooms.id);
+        let requester = room_session.requester(session, command.number, &self.mesh.id);
         let seat = room_session.seats.get(room);
         let is_member = seat.is_some_and(LocalSeat::is_member);
         let op = match &command.kind {
@@ -139,8 +139,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 let data_bytes = data.as_deref().map_or(0, str::len) + room_session.data_bytes_elsewhere(room);
                 let granted = self.check_grant(command.key, room)?;
                 let capacity = granted.filter(|_| seat.is_none() && !is_reserved(room.as_str()));
-                if seat.is_none() && room_session.seats.len() >= self.rooms.settings.max_seats_per_client {
-                    self.rooms.counts.too_many_rooms += 1;
+                if seat.is_none() && room_session.seats.len() >= self.local.settings.max_seats_per_client {
+                    self.local.counts.too_many_rooms += 1;
                     return Err(TOO_MANY_ROOMS);
                 }
                 if data_bytes > MAX_DATA_BYTES {
@@ -148,8 +148,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 }
                 let former = seat.and_then(|seat| seat.seat.data.as_deref()).map_or(0, str::len);
                 let grows = seat.is_none() || data.as_deref().map_or(0, str::len) > former;
-                if grows && self.mesh_rooms.is_full() {
-                    self.rooms.counts.joins_over_bytes += 1;
+                if grows && self.mesh.is_full() {
+                    self.local.counts.joins_over_bytes += 1;
                     return Err(ROOMS_FULL);
                 }
                 Operation::Join { requester, data: data.clone(), capacity }
@@ -166,7 +166,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             // A join that was carried out before must not fail now.
             CommandKind::Join { may_be_done, .. } => {
                 let is_done = may_be_done && seat.is_some_and(|seat| seat.number() >= command.number.0);
-                !is_done && !self.rooms.was_sent(session, command)
+                !is_done && !self.local.was_sent(session, command)
             }
             CommandKind::Members { .. } => true,
             _ => false,
@@ -184,12 +184,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 }
             };
         }
-        self.rooms.enqueue(Urgency::Urgent, task);
+        self.local.enqueue(Urgency::Urgent, task);
         Ok(())
     }
 
     fn count_refused_join(&mut self, command: &CommandKind<M>, limit: BudgetKind) {
-        let counts = &mut self.rooms.counts;
+        let counts = &mut self.local.counts;
         match (command, limit) {
             (CommandKind::Join { .. }, BudgetKind::FanOut) => counts.joins_over_fan_out += 1,
             (CommandKind::Join { .. }, _) => counts.joins_over_new_rooms += 1,
@@ -206,20 +206,20 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Gives up all seats of a session.
     fn leave_all(&mut self, session: SessionId) {
-        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         // A lost answer may leave the owner with later command numbers than this node.
-        let requester = room_session.requester(session, MessageNumber(limits::MAX_REQUEST_ID), &self.mesh_rooms.id);
+        let requester = room_session.requester(session, MessageNumber(limits::MAX_REQUEST_ID), &self.mesh.id);
         for (room, _) in room_session.seats.take() {
-            self.rooms.remove_seat(&room, session);
+            self.local.remove_seat(&room, session);
             let task = RoomTask::new(Purpose::Upkeep, room, Operation::Leave { requester: requester.clone() });
-            self.rooms.enqueue(Urgency::Urgent, task);
+            self.local.enqueue(Urgency::Urgent, task);
         }
     }
 
     /// Returns the first command of a session if it is the one of this frame. `None`: the session
     /// moved and repeats its command at the next node.
     fn first_command(&self, (session, key, seq): (SessionId, SocketKey, Seq)) -> Option<Command<M>> {
-        let first = self.rooms.sessions.get(&session)?.commands.front()?;
+        let first = self.local.sessions.get(&session)?.commands.front()?;
         ((first.key, first.seq) == (key, seq)).then(|| first.clone())
     }
 
@@ -247,24 +247,24 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             CommandKind::Signal { to, .. } => self.recipient_answered(now, session, room, to, result),
             CommandKind::Join { .. } if self.has_lost_seat(session, room, result) => {
                 // The join is repeated once the seat is restored.
-                if self.rooms.is_other_incarnation(room, result.incarnation) {
+                if self.local.is_other_incarnation(room, result.incarnation) {
                     self.handle_loss(now, room, result.incarnation);
                 }
-                self.rooms.restore(room, &[session], 0);
+                self.local.restore(room, &[session], 0);
                 self.hold_command(now, session, &command);
             }
             CommandKind::Join { .. } => self.joined(now, session, room, &command, result),
             CommandKind::Leave | CommandKind::LeaveAll => {
                 let mut had_seat = false;
-                if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
+                if let Some(room_session) = self.local.sessions.get_mut(&session) {
                     had_seat = room_session.seats.remove(room).is_some();
-                    let requester = room_session.requester(session, command.number, &self.mesh_rooms.id);
+                    let requester = room_session.requester(session, command.number, &self.mesh.id);
                     if result.statuses.first().is_some_and(|status| status.is_present()) {
                         // A later command of the session was carried out before.
                         self.drop_unknown_seat(session, room, requester);
                     }
                 }
-                self.rooms.remove_seat(room, session);
+                self.local.remove_seat(room, session);
                 if had_seat {
                     self.send_state(session);
                 }
@@ -274,9 +274,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 self.hold_command(now, session, &command);
             }
             CommandKind::Members { after } => {
-                let has_seat = self.rooms.has_seat(session, room);
+                let has_seat = self.local.has_seat(session, room);
                 if has_seat && after.is_none() && !result.more && self.attached_key(session) == Some(key) {
-                    self.rooms.record_sent(room, session, result.stamp());
+                    self.local.record_sent(room, session, result.stamp());
                 }
                 let answer = messages::joined(room, result, after.as_ref());
                 self.charge_answer(now, session, &answer);
@@ -288,7 +288,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Refuses a session's first command, a join, whose room has no bytes left. A seat stays.
     pub(super) fn refused_for_space(&mut self, now: Instant, at: (SessionId, SocketKey, Seq)) {
-        self.rooms.counts.joins_over_bytes += 1;
+        self.local.counts.joins_over_bytes += 1;
         if self.first_command(at).is_some() {
             self.finish(now, at.0, &[], Some(&ROOMS_FULL));
         }
@@ -296,15 +296,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Returns `true` if the owner answered a repeated join like a new one: it has lost the seat.
     fn has_lost_seat(&self, session: SessionId, room: &RoomName, result: &OpResult) -> bool {
-        let seat = self.rooms.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
+        let seat = self.local.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
         seat.is_some_and(|seat| seat.is_member() && !seat.is_over)
             && result.statuses.first().is_some_and(|status| status.is_waiting())
-            && (result.settling || self.rooms.is_other_incarnation(room, result.incarnation))
+            && (result.settling || self.local.is_other_incarnation(room, result.incarnation))
     }
 
     fn joined(&mut self, now: Instant, session: SessionId, room: &RoomName, command: &Command<M>, result: &OpResult) {
         let CommandKind::Join { data, .. } = &command.kind else { return };
-        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let status = result.statuses.first().copied().unwrap_or(SeatStatus::Unknown);
         let (reply, sent_ahead) = match status {
             SeatStatus::Member { .. } if RoomOptions::of(room).events == RoomEvents::None => (None, None),
@@ -315,16 +315,16 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             // The client left since, another session of it has the seat, or the queue is full.
             SeatStatus::Out | SeatStatus::Unknown => {
                 let had_seat = room_session.seats.remove(room).is_some();
-                self.rooms.remove_seat(room, session);
+                self.local.remove_seat(room, session);
                 if had_seat {
                     self.send_state(session);
                 }
                 let max_waiting = match is_reserved(room.as_str()) {
                     true => RoomOptions::of(room).capacity.map(|_| 0),
-                    false => self.rooms.settings.rules.max_waiting,
+                    false => self.local.settings.rules.max_waiting,
                 };
                 let is_full = max_waiting.is_some_and(|max| result.waiting >= u64::from(max));
-                self.rooms.counts.full_queues += u64::from(is_full);
+                self.local.counts.full_queues += u64::from(is_full);
                 return match is_full {
                     true => self.finish(now, session, &[], Some(&QUEUE_FULL)),
                     false => self.finish(now, session, &[left(room)], None),
@@ -333,7 +333,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         };
         let former = room_session.seats.remove(room);
         let data = data.clone().or_else(|| former.as_ref().and_then(|local| local.seat.data.clone()));
-        let requester = room_session.requester(session, command.number, &self.mesh_rooms.id);
+        let requester = room_session.requester(session, command.number, &self.mesh.id);
         let at = result.stamp();
         let (seat, confirmed_in) = (Seat { requester, status, data }, (result.incarnation, result.epoch));
         let seat = LocalSeat { seat, sent: at, confirmed_in, sent_ahead, is_over: false };
@@ -342,15 +342,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if let Some(session) = self.cx.socket(command.key).filter(|session| session.is_reliable) {
             room_session.accepted_requests.record(command.number, session.accepted_at_us);
         }
-        self.rooms.add_seat(room, session, status, at);
-        self.rooms.record_epoch(room.as_str(), result.epoch);
+        self.local.add_seat(room, session, status, at);
+        self.local.record_epoch(room.as_str(), result.epoch);
         if !result.members.is_empty()
             && !result.settling
-            && let Some(local) = self.rooms.local.get_mut(room).filter(|local| local.sequencer.at() == at)
+            && let Some(local) = self.local.by_name.get_mut(room).filter(|local| local.sequencer.at() == at)
         {
             local.set_member_list(&result.members, result.more);
         }
-        self.rooms.record_sent(room, session, at);
+        self.local.record_sent(room, session, at);
         if let Some(answer) = reply.as_ref().filter(|_| status.is_member()) {
             self.charge_answer(now, session, answer);
         }
@@ -366,34 +366,34 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// refuses the command by [`ROOM_UNAVAILABLE`].
     pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: &Command<M>) {
         let command = (command.key, command.seq);
-        let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
+        let held = self.local.held.remove(&session).filter(|held| held.command == command);
         let held = held.unwrap_or(HeldCommand { command, was_sent: true, until: now + HOLD_TIMEOUT, retry_at: now });
         if now >= held.until {
             return self.finish(now, session, &[], Some(&ROOM_UNAVAILABLE));
         }
-        self.rooms.held.insert(session, HeldCommand { was_sent: true, retry_at: now + HOLD_INTERVAL, ..held });
+        self.local.held.insert(session, HeldCommand { was_sent: true, retry_at: now + HOLD_INTERVAL, ..held });
     }
 
     /// Holds a command for `wait`, and then begins it again.
     pub(super) fn delay_command(&mut self, now: Instant, session: SessionId, command: &Command<M>, wait: Duration) {
         let (command, retry_at) = ((command.key, command.seq), now + wait);
         let held = HeldCommand { command, was_sent: false, until: retry_at + HOLD_TIMEOUT, retry_at };
-        self.rooms.held.insert(session, held);
+        self.local.held.insert(session, held);
     }
 
     /// Repeats the due requests of held answers.
     pub(super) fn retry_held(&mut self, now: Instant) {
         let due = |(session, held): (&SessionId, &HeldCommand)| (now >= held.retry_at).then_some(*session);
-        let due: Vec<_> = self.rooms.held.iter().filter_map(due).collect();
+        let due: Vec<_> = self.local.held.iter().filter_map(due).collect();
         for session in due {
-            let first = self.rooms.sessions.get(&session).and_then(RoomSession::first_command);
-            match self.rooms.held.get_mut(&session).filter(|held| first == Some(held.command)) {
+            let first = self.local.sessions.get(&session).and_then(RoomSession::first_command);
+            match self.local.held.get_mut(&session).filter(|held| first == Some(held.command)) {
                 Some(held) => {
                     // Allows no further question before this one is answered.
                     held.retry_at = held.until + MAX_CALL_TIME;
                     self.next_command(now, session);
                 }
-                None => drop(self.rooms.held.remove(&session)),
+                None => drop(self.local.held.remove(&session)),
             }
         }
     }
@@ -407,7 +407,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Answers the first command of a session with messages, then its outcome. If its seat has
     /// changed, the caller has sent the session's state before.
     fn answer_first(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
-        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let Some(Command { key, seq, id, room, kind, .. }) = room_session.take_first_command() else { return };
         if matches!(kind, CommandKind::Join { .. } | CommandKind::Leave) && refused.is_none() {
             // The session's present socket may differ from the command's. Both receive the result.
@@ -419,7 +419,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         match refused {
             _ if matches!(kind, CommandKind::LeaveAll) => {}
             None => {
-                self.rooms.counts.commands += 1;
+                self.local.counts.commands += 1;
                 let text = id.map(|id| ServerMessage::Ack { id, delivered: None }.to_json()).unwrap_or_default();
                 self.answer(key, seq, DeliveryOutcome::Done, text);
             }
@@ -437,17 +437,17 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub fn refuse_in_room(&mut self, key: SocketKey, (seq, id): (Seq, Option<u64>), room: &str, refusal: &Refusal) {
         let text = self.error(refusal, id, None, Some(room));
         let outcome = DeliveryOutcome::Refused;
-        self.rooms.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: false });
+        self.local.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: false });
     }
 
     /// Answers a command after the messages that were sent to its client before.
     fn answer(&mut self, to: SocketKey, seq: Seq, outcome: DeliveryOutcome, text: Vec<u8>) {
-        self.rooms.outputs.push(Output::Answer { to, seq, outcome, text, is_ordered: true });
+        self.local.outputs.push(Output::Answer { to, seq, outcome, text, is_ordered: true });
     }
 
     fn error(&mut self, refusal: &Refusal, id: Option<u64>, to: Option<&str>, room: Option<&str>) -> Vec<u8> {
         let Refusal { code, message, retry_after_ms } = *refusal;
-        if let Some(count) = self.rooms.refused.get_mut(code as usize) {
+        if let Some(count) = self.local.refused.get_mut(code as usize) {
             *count += 1;
         }
         ServerMessage::Error { code, message, id, to, room, retry_after_ms }.to_json()
@@ -455,7 +455,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Reports that a command of a socket has its answer, behind that answer.
     pub(super) fn command_done(&mut self, key: SocketKey) {
-        self.rooms.outputs.push(Output::CommandDone { of: key });
+        self.local.outputs.push(Output::CommandDone { of: key });
     }
 }
 

@@ -53,8 +53,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let Some(attached) = self.cx.socket(key) else { return };
         let client = attached.client_id.clone();
         let Socket { id: session, accepted_at_us, attachment, newcomer, .. } = attached;
-        let attachment = self.rooms.attachment(attachment);
-        if self.rooms.sessions.get(&session).is_some_and(|known| known.accepted_at_us > accepted_at_us) {
+        let attachment = self.local.attachment(attachment);
+        if self.local.sessions.get(&session).is_some_and(|known| known.accepted_at_us > accepted_at_us) {
             // The edge attaches a closed socket for its last frames, with outdated state.
             return;
         }
@@ -68,7 +68,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             let state = SessionState::read(state).unwrap_or_default();
             self.replace_seats(now, &client, session, (accepted_at_us, attachment), &state.seats);
         }
-        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         (room_session.accepted_at_us, room_session.attachment, room_session.socket_lost_at) =
             (accepted_at_us, attachment, None);
         let mut missed = Vec::new();
@@ -77,14 +77,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             if newcomer {
                 local.sent_ahead = None;
             }
-            let followed = self.rooms.local.get(room).map_or(NO_STATE, |local| local.sequencer.at());
+            let followed = self.local.by_name.get(room).map_or(NO_STATE, |local| local.sequencer.at());
             let missed_some = newcomer || local.sent == NO_STATE || is_behind(local.sent, followed);
             missed.push((room.clone(), local.is_member() && missed_some));
         }
         for (room, missed) in missed {
-            self.rooms.schedule_claim(&room, session);
+            self.local.schedule_claim(&room, session);
             if missed {
-                self.rooms.schedule_state_of_arrival(&room, session);
+                self.local.schedule_state_of_arrival(&room, session);
             }
         }
     }
@@ -98,10 +98,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         (accepted_at_us, first_attachment): (u64, u64),
         states: &[SeatState<'_>],
     ) {
-        if states.is_empty() && !self.rooms.sessions.contains_key(&session) {
+        if states.is_empty() && !self.local.sessions.contains_key(&session) {
             return;
         }
-        let (id, rooms) = (&self.mesh_rooms.id, &mut self.rooms);
+        let (id, rooms) = (&self.mesh.id, &mut self.local);
         let new = || RoomSession::from_other_node(client.clone(), (accepted_at_us, first_attachment));
         let room_session = rooms.session(session, new);
         let requester = room_session.requester(session, MessageNumber::NONE, id);
@@ -135,15 +135,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Removes a session's seats and its socket's commands, since another node has the session now.
     /// Commands of earlier sockets are still answered here.
     pub fn release_seats(&mut self, now: Instant, (session, key): (SessionId, SocketKey)) {
-        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let first = room_session.first_command();
         room_session.commands.retain(|command| command.key != key);
         let (has_next, attachment) = (room_session.first_command() != first, room_session.attachment);
         for (room, LocalSeat { seat, .. }) in room_session.seats.take() {
-            self.rooms.remove_seat(&room, session);
+            self.local.remove_seat(&room, session);
             // The session's next node claims the seat, unless both it and the edge are lost.
             let requester = Requester { attachment, number: limits::MAX_REQUEST_ID, ..seat.requester };
-            self.rooms.drop_seat(session, &room, requester);
+            self.local.drop_seat(session, &room, requester);
         }
         if has_next {
             self.next_command(now, session);
@@ -154,7 +154,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Returns `true` if a later socket has resumed the session of this one.
     pub(super) fn is_resumed_elsewhere(&self, key: SocketKey) -> bool {
         let Some(session) = self.cx.socket(key) else { return false };
-        let known = self.rooms.sessions.get(&session.id);
+        let known = self.local.sessions.get(&session.id);
         // A later socket may have resumed the session before an earlier one joined its first room.
         let holder = self.cx.holder(session.client_id.as_str());
         holder.is_some_and(|(holder, later)| holder != key && later.id == session.id)
@@ -164,7 +164,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Queues a command that gives up all seats of a session, unless a later socket has resumed it.
     pub fn queue_leave_all(&mut self, now: Instant, key: SocketKey) {
         let Some(session) = self.cx.socket(key) else { return };
-        let is_idle = self.rooms.sessions.get(&session.id).is_none_or(RoomSession::is_idle);
+        let is_idle = self.local.sessions.get(&session.id).is_none_or(RoomSession::is_idle);
         if !is_idle && !self.is_resumed_elsewhere(key) {
             let (seq, number, kind) = (Seq(0), MessageNumber::NONE, CommandKind::LeaveAll);
             self.command(now, Command { key, seq, number, id: None, room: None, kind });
@@ -180,7 +180,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         Attachment { accepted_at_us, session, .. }: Attachment,
     ) {
         let is_older = |known: &&RoomSession<M>| known.accepted_at_us < accepted_at_us && !known.seats.is_empty();
-        let Some(former) = self.rooms.sessions.get(&session).filter(is_older) else { return };
+        let Some(former) = self.local.sessions.get(&session).filter(is_older) else { return };
         let RoomSession { accepted_at_us, attachment, .. } = *former;
         let seats = former.seat_states();
         let item = Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats };
@@ -200,26 +200,26 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         states: &[SeatState<'_>],
     ) {
         let holder = self.cx.holder(client.as_str()).filter(|(_, holder)| holder.id == session);
-        let resumed = holder.map(|(_, holder)| (holder.accepted_at_us, self.rooms.attachment(holder.attachment)));
+        let resumed = holder.map(|(_, holder)| (holder.accepted_at_us, self.local.attachment(holder.attachment)));
         let lingers = self.cx.lingers(client, session);
         if resumed.is_none() && !lingers {
             return;
         }
-        let known = self.rooms.sessions.get(&session).map(|known| (known.accepted_at_us, known.attachment));
+        let known = self.local.sessions.get(&session).map(|known| (known.accepted_at_us, known.attachment));
         if known.max(resumed).is_some_and(|present| is_earlier_attachment((accepted_at_us, attachment), present)) {
             // The socket's present attachment began with these seats, and may have left them since.
             return;
         }
-        let attachment = resumed.unwrap_or((accepted_at_us, attachment_at_next_node(attachment, self.rooms.drops)));
+        let attachment = resumed.unwrap_or((accepted_at_us, attachment_at_next_node(attachment, self.local.drops)));
         let new = || RoomSession::from_other_node(client.clone(), attachment);
-        let room_session = self.rooms.session(session, new);
+        let room_session = self.local.session(session, new);
         if (room_session.accepted_at_us, room_session.attachment) < attachment {
             (room_session.accepted_at_us, room_session.attachment) = attachment;
             for (_, local) in room_session.seats.iter_mut() {
                 local.seat.requester.accepted_at_us = attachment.0;
             }
         }
-        let requester = room_session.requester(session, MessageNumber::NONE, &self.mesh_rooms.id);
+        let requester = room_session.requester(session, MessageNumber::NONE, &self.mesh.id);
         let mut news = Vec::new();
         for (room, mut local) in states.iter().filter_map(|state| LocalSeat::read(now, state, requester.clone())) {
             if room_session.seats.get(&room).is_some_and(|known| known.number() >= local.number()) {
@@ -233,11 +233,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             room_session.seats.insert(room, local);
         }
         for (room, status, sent, epoch) in &news {
-            self.rooms.add_seat(room, session, *status, *sent);
-            self.rooms.record_epoch(room.as_str(), *epoch);
-            self.rooms.schedule_claim(room, session);
+            self.local.add_seat(room, session, *status, *sent);
+            self.local.record_epoch(room.as_str(), *epoch);
+            self.local.schedule_claim(room, session);
             if resumed.is_some() && status.is_member() {
-                self.rooms.schedule_state_of_arrival(room, session);
+                self.local.schedule_state_of_arrival(room, session);
             }
         }
         self.remove_if_idle(session);
@@ -252,7 +252,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             // The session may have been handed on before its seats arrived.
             None => {
                 self.record_loss(now, session);
-                self.rooms.outputs.push(Output::SendHome { at: now, client: client.clone() });
+                self.local.outputs.push(Output::SendHome { at: now, client: client.clone() });
             }
         }
     }

@@ -37,11 +37,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub(super) fn check_rates(&self, now: Instant, command: &Command<M>, has_seat: bool) -> Option<OverBudget> {
         let session = self.cx.socket(command.key)?;
         let client = session.client_id.as_str();
-        let fan_out = self.rooms.settings.broadcast_rate.map(|rate| (fan_out_budget(session), rate));
+        let fan_out = self.local.settings.broadcast_rate.map(|rate| (fan_out_budget(session), rate));
         let may_create = matches!(command.kind, CommandKind::Join { .. }) && !has_seat;
-        let new_rooms = new_room_budgets(self.rooms.settings.new_rooms, client, session.grant);
+        let new_rooms = new_room_budgets(self.local.settings.new_rooms, client, session.grant);
         let budgets = new_rooms.filter(|_| may_create).chain(fan_out);
-        let waits = budgets.filter_map(|(of, rate)| Some((self.rooms.budgets.wait(now, of, rate, 1)?, of.0)));
+        let waits = budgets.filter_map(|(of, rate)| Some((self.local.budgets.wait(now, of, rate, 1)?, of.0)));
         let (wait, kind) = waits.max()?;
         Some(self.over_budget(command.key, kind, wait))
     }
@@ -70,25 +70,25 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if result.created {
             let session = key.and_then(|key| self.cx.socket(key));
             let grant = session.and_then(|session| session.grant);
-            for (of, rate) in new_room_budgets(self.rooms.settings.new_rooms, client, grant) {
-                self.rooms.budgets.pay(now, of, rate, 1);
+            for (of, rate) in new_room_budgets(self.local.settings.new_rooms, client, grant) {
+                self.local.budgets.pay(now, of, rate, 1);
             }
         }
     }
 
     /// Charges an answer with members.
     pub(super) fn charge_answer(&mut self, now: Instant, session: SessionId, text: &[u8]) {
-        let Some(client) = self.rooms.sessions.get(&session).map(|known| known.client.clone()) else { return };
+        let Some(client) = self.local.sessions.get(&session).map(|known| known.client.clone()) else { return };
         let key = self.cx.holder(client.as_str()).map(|(key, _)| key);
         self.charge_fan_out(now, key, client.as_str(), (text.len() as u64).div_ceil(BYTES_PER_MEMBER));
     }
 
     /// Charges members that receive something because of a client, with its session `key`.
     pub(super) fn charge_fan_out(&mut self, now: Instant, key: Option<SocketKey>, client: &str, members: u64) {
-        if let Some(rate) = self.rooms.settings.broadcast_rate {
+        if let Some(rate) = self.local.settings.broadcast_rate {
             let session = key.and_then(|key| self.cx.socket(key));
             let budget = session.map_or((BudgetKind::FanOut, client), fan_out_budget);
-            self.rooms.budgets.pay(now, budget, rate, members);
+            self.local.budgets.pay(now, budget, rate, members);
         }
     }
 }

@@ -135,7 +135,7 @@ fn apply(listed: &mut BTreeSet<ClientId>, change: &Change) {
 impl<M> LocalRooms<M> {
     /// Adds a session's seat. Its client has the state `at` of the room.
     pub(super) fn add_seat(&mut self, room: &RoomName, session: SessionId, status: SeatStatus, at: Stamp) {
-        let local = self.local.entry(room.clone()).or_insert_with(|| LocalRoom::new(room, at, &self.bytes));
+        let local = self.by_name.entry(room.clone()).or_insert_with(|| LocalRoom::new(room, at, &self.bytes));
         if local.sequencer.at().version == NO_STATE.version {
             // No client here has received any version.
             local.sequencer = ChangeSequencer::new(at, local.events);
@@ -148,13 +148,13 @@ impl<M> LocalRooms<M> {
 
     /// Removes a session's seat.
     pub(super) fn remove_seat(&mut self, room: &RoomName, session: SessionId) {
-        let Some(local) = self.local.get_mut(room) else { return };
+        let Some(local) = self.by_name.get_mut(room) else { return };
         let LocalRoom { members, waiting, lacking_state, came_after_request, unconfirmed, .. } = local;
         for sessions in [members, waiting, lacking_state, came_after_request, unconfirmed] {
             sessions.remove(&session);
         }
         if local.members.is_empty() && local.waiting.is_empty() {
-            self.local.remove(room);
+            self.by_name.remove(room);
             self.active.remove(room);
         }
     }
@@ -162,7 +162,7 @@ impl<M> LocalRooms<M> {
     /// Stores the own capacity of a room, by the `capacity` of a result: none if that is the
     /// default of its rules.
     pub(super) fn record_capacity(&mut self, room: &RoomName, capacity: Option<u32>) {
-        if let Some(local) = self.local.get_mut(room) {
+        if let Some(local) = self.by_name.get_mut(room) {
             let usual = self.settings.rules.of(room).capacity;
             local.own_capacity = (capacity != usual).then(|| capacity.unwrap_or(0));
         }
@@ -170,13 +170,13 @@ impl<M> LocalRooms<M> {
 
     /// Returns the highest epoch of a room that this node has seen. 0: none.
     pub(crate) fn epoch(&self, room: &RoomName) -> u64 {
-        self.local.get(room).map_or(0, |local| local.epoch)
+        self.by_name.get(room).map_or(0, |local| local.epoch)
     }
 
     /// Records an epoch of a room in which a client here has a seat. An owner with an earlier one,
     /// or without that epoch, then detects its loss.
     pub(super) fn record_epoch(&mut self, room: &str, epoch: u64) {
-        if let Some(local) = self.local.get_mut(room) {
+        if let Some(local) = self.by_name.get_mut(room) {
             local.epoch = local.epoch.max(epoch);
         }
     }
@@ -185,7 +185,7 @@ impl<M> LocalRooms<M> {
     /// `false` without a seat here, so that nothing is known. A former backup may still carry out
     /// operations that the owner has carried out with another.
     pub(crate) fn is_outdated(&mut self, room: &RoomName, epoch: u64) -> bool {
-        let Some(local) = self.local.get_mut(room) else { return false };
+        let Some(local) = self.by_name.get_mut(room) else { return false };
         local.epoch = local.epoch.max(epoch);
         epoch < local.epoch
     }
@@ -208,17 +208,17 @@ impl<M> LocalRooms<M> {
 
     /// Returns `true` if this is another incarnation of a room than the one followed here.
     pub(super) fn is_other_incarnation(&self, room: &RoomName, incarnation: u64) -> bool {
-        self.local.get(room).is_some_and(|local| local.sequencer.is_other(incarnation))
+        self.by_name.get(room).is_some_and(|local| local.sequencer.is_other(incarnation))
     }
 
     /// Returns the state of a room that is followed here, or [`NO_STATE`].
     pub(super) fn followed_state(&self, room: &RoomName) -> Stamp {
-        self.local.get(room).map_or(NO_STATE, |local| local.sequencer.at())
+        self.by_name.get(room).map_or(NO_STATE, |local| local.sequencer.at())
     }
 
     /// Returns a room and marks it as one with pending work.
     fn activate(&mut self, room: &RoomName) -> Option<&mut LocalRoom> {
-        let local = self.local.get_mut(room)?;
+        let local = self.by_name.get_mut(room)?;
         self.active.insert(room.clone());
         Some(local)
     }
@@ -244,7 +244,7 @@ impl<M> LocalRooms<M> {
         if let Some(seat) = self.seat_mut(session, room) {
             seat.sent = at;
         }
-        if self.local.get(room).is_some_and(|local| is_behind(at, local.sequencer.at())) {
+        if self.by_name.get(room).is_some_and(|local| is_behind(at, local.sequencer.at())) {
             self.schedule_state(room, session);
         }
     }
@@ -262,7 +262,7 @@ impl<M> LocalRooms<M> {
     /// Schedules the whole state of a room for a client that came from another node.
     pub(super) fn schedule_state_of_arrival(&mut self, room: &RoomName, session: SessionId) {
         self.schedule_state(room, session);
-        if let Some(local) = self.local.get_mut(room).filter(|local| local.state_requested.is_some()) {
+        if let Some(local) = self.by_name.get_mut(room).filter(|local| local.state_requested.is_some()) {
             local.came_after_request.insert(session);
         }
     }

@@ -131,8 +131,8 @@ pub(crate) struct LocalRooms<M> {
     /// Sessions to be checked for their end, with the times from which they wait for that: all
     /// without a socket here, and new ones. An entry counts if the session has its time.
     checks: VecDeque<(Instant, SessionId)>,
-    local: BTreeMap<RoomName, LocalRoom>,
-    /// Bytes of `local`, and of the seats in `sessions`.
+    by_name: BTreeMap<RoomName, LocalRoom>,
+    /// Bytes of `by_name`, and of the seats in `sessions`.
     bytes: ByteTotal,
     /// Rooms with pending work: changes to announce, or requests to owners.
     active: BTreeSet<RoomName>,
@@ -205,7 +205,7 @@ impl<M> LocalRooms<M> {
             sockets: BTreeMap::new(),
             outputs: Outputs::default(),
             checks: VecDeque::new(),
-            local: BTreeMap::new(),
+            by_name: BTreeMap::new(),
             bytes,
             active: BTreeSet::new(),
             active_until: None,
@@ -247,7 +247,7 @@ impl<M> LocalRooms<M> {
 
     /// Returns the rooms in which sessions of this node have seats.
     pub(crate) fn local_rooms(&self) -> impl Iterator<Item = &RoomName> {
-        self.local.keys()
+        self.by_name.keys()
     }
 
     /// Returns `true` if the node may stop: no command of a session is pending.
@@ -260,12 +260,12 @@ impl<M> Rooms<M> {
     /// Returns the rooms with seats at this node, sorted, after the name `after`. `None`: all.
     pub fn names_after(&self, after: Option<&str>) -> impl Iterator<Item = &RoomName> {
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.local.local.range::<str, _>((behind, Bound::Unbounded)).map(|(room, _)| room)
+        self.local.by_name.range::<str, _>((behind, Bound::Unbounded)).map(|(room, _)| room)
     }
 
     /// Returns the numbers of members and waiting clients of a room at this node. `None`: no seat.
     pub fn counts_of(&self, room: &str) -> Option<(u64, u64)> {
-        let local = self.local.local.get(room)?;
+        let local = self.local.by_name.get(room)?;
         Some((local.members.len() as u64, local.waiting.len() as u64))
     }
 
@@ -278,10 +278,10 @@ impl<M> Rooms<M> {
 
     /// Returns the present numbers of rooms and seats.
     pub fn figures(&self) -> RoomFigures {
-        let local = self.local.local.values();
+        let local = self.local.by_name.values();
         let members = local.clone().map(|local| local.members.len()).sum();
         let waiting = local.map(|local| local.waiting.len()).sum();
-        RoomFigures { rooms: self.local.local.len(), members, waiting }
+        RoomFigures { rooms: self.local.by_name.len(), members, waiting }
     }
 
     /// Returns the counts of room events since the start.

@@ -76,7 +76,7 @@ impl<M> LocalRooms<M> {
     pub(super) fn restore(&mut self, room: &RoomName, sessions: &[SessionId], seen: u64) {
         let sessions: Vec<_> = sessions.iter().copied().filter(|session| !self.is_over(*session, room)).collect();
         let version = self.followed_state(room).version.max(seen);
-        let capacity = self.local.get(room).and_then(|local| local.own_capacity);
+        let capacity = self.by_name.get(room).and_then(|local| local.own_capacity);
         let mut by_confirmation: BTreeMap<(u64, u64), Vec<_>> = BTreeMap::new();
         for session in sessions {
             let seat = self.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
@@ -147,39 +147,39 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.drop_ended_sessions(now, detached);
         self.process_active_rooms(now);
         self.retry_held(now);
-        self.rooms.budgets.sweep(now);
+        self.local.budgets.sweep(now);
         self.sweep_copies(now);
     }
 
     /// Returns `true` if this node claims the seats. It has the socket, or no other node owns
     /// the client or has its socket.
     fn is_responsible_for(&self, session: SessionId) -> bool {
-        let Some(RoomSession { client, .. }) = self.rooms.sessions.get(&session) else { return false };
+        let Some(RoomSession { client, .. }) = self.local.sessions.get(&session) else { return false };
         let client = client.as_str();
         self.attached_key(session).is_some() || self.cx.is_home(client)
     }
 
     /// Claims seats that came from another node or may have changed.
     pub(crate) fn claim_unconfirmed(&mut self, room: &RoomName) {
-        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        let Some(local) = self.local.by_name.get_mut(room) else { return };
         let sessions = std::mem::take(&mut local.unconfirmed);
         self.claim(room, sessions);
     }
 
     fn claim(&mut self, room: &RoomName, sessions: BTreeSet<SessionId>) {
-        let is_lost = self.rooms.local.get(room).is_some_and(|local| local.sequencer.may_be_lost());
+        let is_lost = self.local.by_name.get(room).is_some_and(|local| local.sequencer.may_be_lost());
         let mut sessions: Vec<_> = sessions.into_iter().filter(|session| self.is_responsible_for(*session)).collect();
         if is_lost {
             // A seat that is over is not restored. A claim after the loss reports it.
-            let over = sessions.extract_if(.., |session| self.rooms.is_over(*session, room)).collect::<Vec<_>>();
-            over.into_iter().for_each(|session| self.rooms.schedule_claim(room, session));
+            let over = sessions.extract_if(.., |session| self.local.is_over(*session, room)).collect::<Vec<_>>();
+            over.into_iter().for_each(|session| self.local.schedule_claim(room, session));
         }
         for sessions in sessions.chunks(SEATS_PER_OP) {
             if is_lost {
-                self.rooms.restore(room, sessions, 0);
+                self.local.restore(room, sessions, 0);
             } else {
-                let (seats, sent) = self.rooms.seats(room, sessions);
-                self.rooms.enqueue_seats(room, Operation::Claim { seats }, sent);
+                let (seats, sent) = self.local.seats(room, sessions);
+                self.local.enqueue_seats(room, Operation::Claim { seats }, sent);
             }
         }
     }
@@ -198,13 +198,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         // While seats are restored, clients ahead in the queue may still be missing.
         let queue_length = may_restore.then_some(result.waiting);
         for (Seat { requester, .. }, &status) in seats.iter().zip(&result.statuses) {
-            let confirmed = self.rooms.seat_mut(requester.session, room).filter(|_| status.is_present());
+            let confirmed = self.local.seat_mut(requester.session, room).filter(|_| status.is_present());
             if let Some(seat) = confirmed.filter(|seat| seat.number() == requester.number) {
                 seat.confirmed_in = (result.incarnation, result.epoch);
             }
             match status {
                 SeatStatus::Unknown if !may_restore => {}
-                SeatStatus::Unknown if !self.rooms.is_over(requester.session, room) => lost.push(requester.session),
+                SeatStatus::Unknown if !self.local.is_over(requester.session, room) => lost.push(requester.session),
                 status => {
                     if !may_restore && status.is_present() {
                         // The client left before its seat was restored.
@@ -215,14 +215,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
         }
         if !lost.is_empty() {
-            self.rooms.restore(room, &lost, 0);
+            self.local.restore(room, &lost, 0);
         }
         lost.is_empty()
     }
 
     /// Returns `true` if the room, with state `at`, may have lost this node's state. Handles that.
     pub(super) fn detect_loss(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, at: Stamp) -> bool {
-        let Some(local) = self.rooms.local.get(room) else { return false };
+        let Some(local) = self.local.by_name.get(room) else { return false };
         let has_fallen = match *purpose {
             Purpose::Seats { known, .. } => known.incarnation == at.incarnation && at.version < known.version,
             _ => false,
@@ -236,7 +236,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Handles a possible loss of a room: restores its seats and requests its state.
     pub(super) fn handle_loss(&mut self, now: Instant, room: &RoomName, incarnation: u64) {
-        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        let Some(local) = self.local.by_name.get_mut(room) else { return };
         if local.sequencer.is_other(incarnation) {
             if !local.sequencer.may_be_lost() {
                 local.next_request_at = None;
@@ -246,12 +246,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             local.sequencer.version_fell(now);
             // After the loss, the same version may mean another state.
             for session in local.sessions() {
-                if let Some(seat) = self.rooms.seat_mut(session, room) {
+                if let Some(seat) = self.local.seat_mut(session, room) {
                     seat.sent = NO_STATE;
                 }
             }
         }
-        self.rooms.active.insert(room.clone());
+        self.local.active.insert(room.clone());
         self.request_state(now, room);
     }
 
@@ -266,14 +266,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         queue_length: Option<u64>,
     ) {
         let attached = self.attached_key(session);
-        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let Some(local) = room_session.seats.get_mut(room).filter(|local| local.number() == number) else { return };
         local.is_over = matches!(status, SeatStatus::Out | SeatStatus::Unknown);
         let is_about_room = |first: &Command<M>| first.room.as_ref() == Some(room) && !first.is_signal();
         if room_session.commands.front().is_some_and(is_about_room) {
             if local.is_over || local.seat.status.is_member() != status.is_member() {
                 // The command may fail. Then the client has to learn of this change.
-                self.rooms.schedule_claim(room, session);
+                self.local.schedule_claim(room, session);
             }
             return;
         }
@@ -281,14 +281,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         match status {
             SeatStatus::Member { .. } => {
                 if former.is_waiting() {
-                    let at = self.rooms.followed_state(room);
-                    self.rooms.add_seat(room, session, status, at);
+                    let at = self.local.followed_state(room);
+                    self.local.add_seat(room, session, status, at);
                     self.send_state(session);
                 }
                 // Another place: the client left and joined again without an answer here. It gets
                 // no change about itself, and a list from in between lacks it.
                 if former != status {
-                    self.rooms.schedule_state(room, session);
+                    self.local.schedule_state(room, session);
                 }
             }
             SeatStatus::Waiting { ahead, .. } => {
@@ -298,16 +298,16 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 }
                 let update = attached.zip(queue_length).map(|to| (to, local.position_update(now, ahead)));
                 if former.is_member() {
-                    self.rooms.add_seat(room, session, status, NO_STATE);
+                    self.local.add_seat(room, session, status, NO_STATE);
                     self.send_state(session);
                 }
                 match update {
                     Some(((key, queue_length), PositionUpdate::Now)) => {
                         self.notify(key, messages::waiting(room, ahead, queue_length).into());
                     }
-                    Some((_, PositionUpdate::Later)) => self.rooms.schedule_positions(room),
+                    Some((_, PositionUpdate::Later)) => self.local.schedule_positions(room),
                     // The position follows once the seats ahead are restored.
-                    None if attached.is_some() => self.rooms.schedule_positions(room),
+                    None if attached.is_some() => self.local.schedule_positions(room),
                     Some((_, PositionUpdate::None)) | None => {}
                 }
             }
@@ -318,8 +318,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     return;
                 };
                 room_session.seats.remove(room);
-                let requester = room_session.requester(session, MessageNumber(number), &self.mesh_rooms.id);
-                self.rooms.remove_seat(room, session);
+                let requester = room_session.requester(session, MessageNumber(number), &self.mesh.id);
+                self.local.remove_seat(room, session);
                 // An earlier join without an answer may be carried out only now.
                 self.drop_unknown_seat(session, room, requester);
                 let message = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Expired }.to_json();
@@ -334,36 +334,36 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// a seat for the grace time after the loss of the socket, or longer if another node has the
     /// session. A call checks at most 5,000 sessions, each about 500 ms after its last check.
     fn drop_ended_sessions(&mut self, now: Instant, detached: &[SessionId]) {
-        self.rooms.swept_at = now;
+        self.local.swept_at = now;
         for &session in detached {
             self.record_loss(now, session);
-            self.rooms.queue_check(session);
+            self.local.queue_check(session);
         }
         let mut ended = Vec::new();
-        for session in self.rooms.take_due_checks() {
+        for session in self.local.take_due_checks() {
             let Some(lost) = self.record_loss(now, session) else { continue };
-            let Some(room_session) = self.rooms.sessions.get(&session) else { continue };
+            let Some(room_session) = self.local.sessions.get(&session) else { continue };
             let lingers = self.cx.lingers(&room_session.client, session);
             if lingers || room_session.is_busy() {
-                self.rooms.queue_check(session);
+                self.local.queue_check(session);
             } else {
                 ended.push((session, lost));
             }
         }
         for (session, lost) in ended {
-            let keep = self.rooms.settings.seat_grace.saturating_sub(now.saturating_duration_since(lost));
-            let Some(mut room_session) = self.rooms.sessions.remove(&session) else { continue };
+            let keep = self.local.settings.seat_grace.saturating_sub(now.saturating_duration_since(lost));
+            let Some(mut room_session) = self.local.sessions.remove(&session) else { continue };
             let has_moved = self.cx.is_at_peer(room_session.client.as_str(), session);
             for (room, LocalSeat { seat: Seat { requester, .. }, .. }) in room_session.seats.take() {
-                self.rooms.remove_seat(&room, session);
+                self.local.remove_seat(&room, session);
                 let (attachment, number) = (room_session.attachment, limits::MAX_REQUEST_ID);
                 let requester = Requester { attachment, number, ..requester };
                 if has_moved {
                     // The other node claims the seat, maybe only after the grace time.
-                    self.rooms.drop_seat(session, &room, requester);
+                    self.local.drop_seat(session, &room, requester);
                 } else {
                     let task = RoomTask::new(Purpose::Upkeep, room, Operation::Drop { requester, keep });
-                    self.rooms.enqueue(Urgency::Background, task);
+                    self.local.enqueue(Urgency::Background, task);
                 }
             }
         }
@@ -372,7 +372,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Records when a session lost its socket, and returns that time. `None`: it has its socket, or
     /// no seats or commands here.
     pub(super) fn record_loss(&mut self, now: Instant, session: SessionId) -> Option<Instant> {
-        let room_session = self.rooms.sessions.get_mut(&session)?;
+        let room_session = self.local.sessions.get_mut(&session)?;
         let holder = self.cx.holder(room_session.client.as_str());
         if holder.is_some_and(|(_, holder)| holder.id == session) {
             room_session.socket_lost_at = None;
@@ -391,14 +391,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub(super) fn claim_dropped_seat(&mut self, session: SessionId, room: &RoomName, attachment: u64) {
         let is_later =
             |room_session: &RoomSession<M>| room_session.attachment > attachment && room_session.seats.contains(room);
-        if self.rooms.sessions.get(&session).is_some_and(is_later) {
-            self.rooms.schedule_claim(room, session);
+        if self.local.sessions.get(&session).is_some_and(is_later) {
+            self.local.schedule_claim(room, session);
         }
     }
 
     /// Has a seat expire that this node does not have: the answer to its join came too late.
     pub(super) fn drop_unknown_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
-        let known = self.rooms.sessions.get_mut(&session);
+        let known = self.local.sessions.get_mut(&session);
         if known.as_ref().is_some_and(|room_session| room_session.seats.contains(room)) {
             return;
         }
@@ -406,18 +406,18 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let mut attachment = requester.attachment;
         if let Some(room_session) = known.filter(is_same) {
             // Later operations of the session have a later attachment, and claim the seat again.
-            self.rooms.drops += 1;
+            self.local.drops += 1;
             attachment = room_session.attachment;
-            room_session.attachment = later_attachment(attachment, self.rooms.drops);
+            room_session.attachment = later_attachment(attachment, self.local.drops);
         }
         let number = limits::MAX_REQUEST_ID;
-        self.rooms.drop_seat(session, room, Requester { attachment, number, ..requester });
+        self.local.drop_seat(session, room, Requester { attachment, number, ..requester });
     }
 
     /// Removes a session if it has no seats and no pending commands.
     pub(super) fn remove_if_idle(&mut self, session: SessionId) {
-        if self.rooms.sessions.get(&session).is_some_and(RoomSession::is_idle) {
-            self.rooms.sessions.remove(&session);
+        if self.local.sessions.get(&session).is_some_and(RoomSession::is_idle) {
+            self.local.sessions.remove(&session);
         }
     }
 }
@@ -469,7 +469,7 @@ mod tests {
         for (place, needs) in [(1, false), (2, true)] {
             let result = OpResult { statuses: vec![SeatStatus::Member { place }], ..OpResult::default() };
             node.step().seats_answered(now, &room, std::slice::from_ref(&seat), &result, true);
-            let lacking = &node.rooms.local.local[&room].lacking_state;
+            let lacking = &node.rooms.local.by_name[&room].lacking_state;
             assert_eq!(lacking.contains(&session), needs, "place {place}");
         }
     }

@@ -23,7 +23,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub fn leave_forbidden_rooms(&mut self, session: SessionId) {
         let Some(key) = self.attached_key(session) else { return };
         let Some(grant) = self.cx.socket(key).and_then(|session| session.grant) else { return };
-        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let forbidden: Vec<RoomName> = room_session
             .seats
             .iter()
@@ -41,11 +41,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             .collect();
         self.send_state(session);
         for (room, local) in seats {
-            self.rooms.remove_seat(&room, session);
+            self.local.remove_seat(&room, session);
             let left = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Forbidden }.to_json();
             self.notify(key, left.into());
             let op = Operation::Remove { requester: Requester { attachment, ..local.seat.requester } };
-            self.rooms.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Upkeep, room, op));
+            self.local.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Upkeep, room, op));
         }
         self.remove_if_idle(session);
     }

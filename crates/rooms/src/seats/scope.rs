@@ -31,7 +31,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub fn is_confined(&self, key: SocketKey) -> bool {
         let Some(session) = self.cx.socket(key) else { return false };
         let granted = session.grant.and_then(|grant| grant.signal);
-        granted.unwrap_or(self.rooms.settings.signal_scope) == SignalScope::Room
+        granted.unwrap_or(self.local.settings.signal_scope) == SignalScope::Room
     }
 
     /// Sends a signal of a confined session, or queues it until an owner has answered. A signal to
@@ -48,11 +48,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let Ok(recipient) = ClientId::new(to) else { return };
         let session_id = session.id;
         let waits =
-            self.rooms.sessions.get(&session_id).is_some_and(|known| known.commands.iter().any(Command::is_signal));
+            self.local.sessions.get(&session_id).is_some_and(|known| known.commands.iter().any(Command::is_signal));
         let is_own = *session.client_id == recipient;
         let is_recent = |at| now.saturating_duration_since(at) < ANSWER_VALIDITY;
-        if is_own || (!waits && self.rooms.share_a_room(session_id, &recipient, is_recent)) {
-            return self.rooms.outputs.push(Output::Signal { at: now, from: key, to: recipient, message });
+        if is_own || (!waits && self.local.share_a_room(session_id, &recipient, is_recent)) {
+            return self.local.outputs.push(Output::Signal { at: now, from: key, to: recipient, message });
         }
         let kind = CommandKind::Signal { to: recipient, message };
         self.command(now, Command { key, seq, number, id, room: None, kind });
@@ -60,7 +60,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Queues the lookup of the first recipient in the sender's next room. Fails if none is left.
     pub(super) fn ask_for_recipient(&mut self, session: SessionId) -> Result<(), Refusal> {
-        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return Err(NO_SHARED_ROOM) };
+        let Some(room_session) = self.local.sessions.get_mut(&session) else { return Err(NO_SHARED_ROOM) };
         let Some(command) = room_session.commands.front_mut() else { return Err(NO_SHARED_ROOM) };
         let CommandKind::Signal { to, .. } = &command.kind else { return Err(NO_SHARED_ROOM) };
         let op = Operation::Find { client: to.clone() };
@@ -70,7 +70,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         drop(rooms);
         command.room = Some(next.clone());
         let task = RoomTask::new(command.purpose(session), next, op);
-        self.rooms.enqueue(Urgency::Urgent, task);
+        self.local.enqueue(Urgency::Urgent, task);
         Ok(())
     }
 
@@ -84,11 +84,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         result: &OpResult,
     ) {
         let is_member = result.statuses.first().is_some_and(|status| status.is_member());
-        let may_be_lost = result.settling || self.rooms.is_other_incarnation(room, result.incarnation);
+        let may_be_lost = result.settling || self.local.is_other_incarnation(room, result.incarnation);
         if !is_member && may_be_lost {
             return self.recipient_unconfirmed(now, session, to);
         }
-        if let Some(local) = self.rooms.local.get_mut(room) {
+        if let Some(local) = self.local.by_name.get_mut(room) {
             local.record_recipient(now, to, is_member);
         }
         if is_member {
@@ -99,7 +99,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Decides about the first command's recipient by earlier answers, as the owner cannot answer.
     pub(super) fn recipient_unconfirmed(&mut self, now: Instant, session: SessionId, to: &ClientId) {
-        if !self.rooms.share_a_room(session, to, |_| true) {
+        if !self.local.share_a_room(session, to, |_| true) {
             return self.finish(now, session, &[], Some(&ROOM_UNAVAILABLE));
         }
         self.send_known(now, session);
@@ -108,15 +108,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Sends the first signals of the queue whose recipients share a room by answers of any age.
     fn send_known(&mut self, now: Instant, session: SessionId) {
-        while let Some(room_session) = self.rooms.sessions.get_mut(&session)
+        while let Some(room_session) = self.local.sessions.get_mut(&session)
             && let Some(Command { kind: CommandKind::Signal { to, .. }, .. }) = room_session.commands.front()
             && let to = to.clone()
-            && self.rooms.share_a_room(session, &to, |_| true)
-            && let Some(room_session) = self.rooms.sessions.get_mut(&session)
+            && self.local.share_a_room(session, &to, |_| true)
+            && let Some(room_session) = self.local.sessions.get_mut(&session)
             && let Some(command) = room_session.take_first_command()
             && let Command { key, kind: CommandKind::Signal { message, .. }, .. } = command
         {
-            self.rooms.outputs.push(Output::Signal { at: now, from: key, to, message });
+            self.local.outputs.push(Output::Signal { at: now, from: key, to, message });
             self.command_done(key);
         }
     }
@@ -128,7 +128,7 @@ impl<M> LocalRooms<M> {
         let Some(room_session) = self.sessions.get(&session) else { return false };
         let mut rooms = room_session.seats.iter().filter(|(_, seat)| seat.is_member()).map(|(room, _)| room);
         rooms.any(|room| {
-            let answered_at = self.local.get(room).and_then(|local| local.known_members.get(to));
+            let answered_at = self.by_name.get(room).and_then(|local| local.known_members.get(to));
             answered_at.is_some_and(|at| is_recent(*at))
         })
     }

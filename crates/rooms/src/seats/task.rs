@@ -122,9 +122,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// then refused as `room_unavailable`; earlier answers can decide a signal.
     pub(crate) fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<OpResult, Unavailable>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
-        self.rooms.counts.failures += u64::from(answer.is_err());
+        self.local.counts.failures += u64::from(answer.is_err());
         if let Purpose::Operator(number) = purpose {
-            self.rooms.operator_answers.push((number, answer.clone()));
+            self.local.operator_answers.push((number, answer.clone()));
         }
         let Ok(result) = answer else { return self.owner_failed(now, &room, &purpose, op) };
         if let (true, &Purpose::Command { session, key, seq }) = (result.is_refused, &purpose) {
@@ -138,7 +138,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             (Purpose::Seats { sent, .. }, Operation::Claim { seats }) => {
                 // If the whole room may be lost, this answer is outdated: all seats are restored.
                 is_lost
-                    || !self.rooms.restore_later(&room, seats, *sent, result.stamp())
+                    || !self.local.restore_later(&room, seats, *sent, result.stamp())
                         && self.seats_answered(now, &room, seats, &result, true)
             }
             (Purpose::Seats { .. }, Operation::Restore { seats, .. }) => {
@@ -156,7 +156,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             _ => true,
         };
         if !is_lost && !result.settling {
-            self.rooms.record_capacity(&room, result.capacity);
+            self.local.record_capacity(&room, result.capacity);
         }
         if is_valid || !result.changes.is_empty() {
             self.room_changed(now, &room, result.stamp(), result.changes, result.queue_moved);
@@ -177,7 +177,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             && has_seat
         {
             // Later operations of the session have a later attachment or number.
-            self.rooms.drop_seat(*session, &task.request.room, requester.clone());
+            self.local.drop_seat(*session, &task.request.room, requester.clone());
         }
     }
 
@@ -188,12 +188,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 match op {
                     Operation::Join { requester, .. } => self.drop_unknown_seat(session, room, requester),
                     // The command may be carried out later.
-                    Operation::Leave { .. } => self.rooms.schedule_claim(room, session),
+                    Operation::Leave { .. } => self.local.schedule_claim(room, session),
                     _ => {}
                 }
                 self.command_failed(now, (session, key, seq));
             }
-            Purpose::State { .. } => self.rooms.retry_state(room, now + STATE_RETRY),
+            Purpose::State { .. } => self.local.retry_state(room, now + STATE_RETRY),
             Purpose::Seats { .. } | Purpose::Operator(_) | Purpose::Upkeep => {}
         }
     }
