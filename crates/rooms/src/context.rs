@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use signaling_membership::View;
 use signaling_protocol::ids::is_reserved;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
@@ -10,7 +11,6 @@ use signaling_wire::grant::Grant;
 use crate::SocketKey;
 use crate::replication::MeshRooms;
 use crate::seats::LocalRooms;
-use signaling_membership::View;
 
 /// The state of a node around its rooms.
 pub trait Context {

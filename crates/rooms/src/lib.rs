@@ -11,7 +11,6 @@
 //! | options of a room, by its name | [`RoomOptions`] |
 //! | all rooms of a node: seats of its clients, rooms that it owns or backs up | [`Rooms`], [`Step`] |
 //! | what rooms read of their node, and what they decide | [`Context`], [`Output`] |
-//! | changes of a room, in order and without gaps | [`ChangeSequencer`] |
 //!
 //! A client in a room is a member, waiting, or gone. A gone client is remembered for a while, so
 //! that a retransmitted command is recognized. A seat lives until its session or its node ends. It
@@ -62,7 +61,6 @@ pub use self::replication::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
 pub use self::room::Room;
 pub use self::rules::Rules;
 pub use self::seats::{
-    Announcement, CHECKS_PER_SWEEP, ChangeSequencer, Command, CommandKind, Refusal, RoomAnswer, RoomCounts,
-    RoomFigures, RoomRule, RoomSettings,
+    CHECKS_PER_SWEEP, Command, CommandKind, Refusal, RoomAnswer, RoomCounts, RoomFigures, RoomRule, RoomSettings,
 };
 pub use signaling_protocol::rooms::LeftReason;

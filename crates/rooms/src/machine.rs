@@ -7,10 +7,9 @@ use std::time::{Instant, SystemTime};
 use signaling_protocol::{ErrorCode, NodeId};
 use signaling_wire::{Incarnation, SessionId};
 
-use crate::context::{Context, Step};
-use crate::outputs::Output;
 use crate::replication::MeshRooms;
-use crate::seats::{ByteTotal, LocalRooms, RoomSettings};
+use crate::seats::{ByteTotal, LocalRooms};
+use crate::{Context, Output, RoomSettings, Step};
 
 slotmap::new_key_type! {
     /// Key of a client's session with one socket at its node. After the session is removed it names

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::SessionId;
+
+use crate::LeftReason;
 
 /// Requester of an operation: a client's session at a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

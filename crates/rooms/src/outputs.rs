@@ -10,8 +10,7 @@ use signaling_wire::forward::Item;
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq};
 
-use crate::SocketKey;
-use crate::context::{Context, Peer, Step};
+use crate::{Context, Peer, SocketKey, Step};
 
 /// An effect of rooms on a client or another node. `M` is a client's message.
 #[derive(Debug)]

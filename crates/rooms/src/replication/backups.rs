@@ -5,14 +5,13 @@
 
 use std::time::Instant;
 
-use crate::OpResult;
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::codec;
 use signaling_wire::forward::{Item, LogPosition};
 
 use super::owner::OwnedRoom;
-use crate::context::{Context, Step};
+use crate::{Context, OpResult, Step};
 
 /// Maximum rooms that get a backup in one sweep.
 const BACKUPS_PER_SWEEP: usize = 250;

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::Operation;
 use signaling_protocol::{NodeId, RoomName};
 use signaling_wire::forward::Item;
 use signaling_wire::{Incarnation, codec};
@@ -13,7 +12,7 @@ use super::MeshRooms;
 use super::copies::RoomCopy;
 use super::first_number;
 use super::requests::Requester;
-use crate::context::{Context, Step};
+use crate::{Context, Operation, Step};
 
 /// Interval of repeated queries.
 const QUERY_INTERVAL: Duration = Duration::from_millis(500);
@@ -296,14 +295,14 @@ impl MeshRooms {
 
 #[cfg(test)]
 mod tests {
-    use crate::replication::copies::RoomCopy;
-    use crate::{Requester as By, Room, Rules, Seat, SeatStatus};
     use signaling_protocol::ClientId;
     use signaling_wire::forward::LogPosition;
     use signaling_wire::{RoomRequestId, SessionId};
 
     use super::*;
     use crate::fixtures::Node;
+    use crate::replication::copies::RoomCopy;
+    use crate::{Requester as By, Room, Rules, Seat, SeatStatus};
 
     fn requester(id: u64) -> Requester {
         Requester { node: NodeId::new("n1").unwrap(), id: RoomRequestId(id) }

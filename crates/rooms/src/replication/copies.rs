@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use crate::Room;
 use signaling_protocol::{NodeId, RoomName};
 use signaling_wire::codec;
 use signaling_wire::forward::{Item, LogPosition};
@@ -12,7 +11,7 @@ use super::MeshRooms;
 use super::owner::LogEntry;
 use super::requests::Requester;
 use super::room_table::RoomEntry;
-use crate::context::{Context, Step};
+use crate::{Context, Room, Step};
 
 /// Maximum bytes of a copy, twice those of the largest room. A larger one is dropped.
 const MAX_COPY_BYTES: usize = 16 * 1024 * 1024;

@@ -33,7 +33,7 @@ mod space;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use crate::{OpResult, Operation, Room, Rules};
+use signaling_membership::View;
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::Incarnation;
@@ -45,11 +45,8 @@ use self::owner::{LogEntry, OwnedRoom};
 use self::requests::{Requester, Requests};
 use self::room_table::RoomTable;
 use self::space::Space;
-use crate::context::{Context, Step};
 use crate::seats::ByteTotal;
-use crate::seats::RoomSettings;
-use crate::{NodeProcess, Rooms};
-use signaling_membership::View;
+use crate::{Context, NodeProcess, OpResult, Operation, Room, RoomSettings, Rooms, Rules, Step};
 
 /// This node's share of the mesh's rooms: its own rooms, copies, and requests to other owners.
 pub(crate) struct MeshRooms {

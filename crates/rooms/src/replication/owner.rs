@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::{OpResult, Operation, Room, Rules};
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_wire::codec;
@@ -14,7 +13,7 @@ use super::MeshRooms;
 use super::copies::RoomCopy;
 use super::requests::Requester;
 use super::room_table::RoomEntry;
-use crate::context::{Context, Step};
+use crate::{Context, OpResult, Operation, Room, Rules, Step};
 
 /// An entry in the log of a room.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -308,14 +307,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Request, Requester as By, Seat, SeatStatus};
     use signaling_protocol::ClientId;
     use signaling_wire::{RoomRequestId, SessionId};
 
     use super::*;
-    use crate::RoomSettings;
     use crate::fixtures::{Node, process};
     use crate::seats::ByteTotal;
+    use crate::{Request, Requester as By, RoomSettings, Seat, SeatStatus};
 
     fn by(number: u64) -> By {
         let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n0").unwrap());

@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
-use crate::Stamp;
 use signaling_protocol::{NodeId, RoomName};
 use signaling_wire::forward::Item;
 
-use crate::context::{Context, Step};
 use crate::seats::change_from_wire;
+use crate::{Context, Stamp, Step};
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Handles an item of a peer about rooms. Ignores others.

@@ -5,14 +5,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::{OpResult, Operation, Unavailable};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_wire::forward::Item;
 use signaling_wire::{Incarnation, RoomRequestId, codec};
 
 use super::first_number;
-use crate::context::{Context, Step};
 use crate::seats::RoomTask;
+use crate::{Context, OpResult, Operation, Step, Unavailable};
 
 /// Interval of repeated requests.
 const REPEAT_INTERVAL: Duration = Duration::from_millis(300);

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use crate::Room;
 use signaling_protocol::RoomName;
+
+use crate::Room;
 
 /// Bytes of a room beside its clients: its fields, its name, and entries in maps.
 pub(super) const ENTRY_BYTES: usize = 700;

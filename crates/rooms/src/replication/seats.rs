@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use crate::Operation;
 use signaling_protocol::{NodeId, RoomName};
 use signaling_wire::forward::Item;
 
 use super::MeshRooms;
 use super::owner::{LogEntry, OwnedRoom};
-use crate::context::{Context, Step};
+use crate::{Context, Operation, Step};
 
 /// Maximum rooms with due seats, rooms with lost nodes, and requests for claims in one sweep.
 const ROOMS_PER_SWEEP: usize = 500;

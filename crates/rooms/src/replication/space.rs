@@ -4,15 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::{OpResult, Operation};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_wire::forward::Item;
 
 use super::MeshRooms;
 use super::requests::Requester;
 use super::room_table::ENTRY_BYTES;
-use crate::context::{Context, Step};
 use crate::seats::ByteTotal;
+use crate::{Context, OpResult, Operation, Step};
 
 /// Maximum bytes of one room. A copy of it takes less in a lane.
 const MAX_ROOM_BYTES: usize = 8 * 1024 * 1024;

@@ -1,7 +1,8 @@
 //! Broadcasts and joins of a reliable client that a node has accepted.
 
-use signaling_wire::MessageNumber;
 use std::collections::VecDeque;
+
+use signaling_wire::MessageNumber;
 
 /// Accepted requests that are remembered for a reliable client, as many as may be unanswered. One
 /// more replaces the oldest.

@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use crate::{OpResult, Operation};
 use signaling_protocol::RoomName;
 use signaling_protocol::server::ServerMessage;
 use signaling_wire::trunk::DeliveryOutcome;
@@ -14,9 +13,7 @@ use super::command::Refusal;
 use super::limits::{OverBudget, fan_out_budget, rate_limited};
 use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
-use crate::SocketKey;
-use crate::context::{Context, Socket, Step};
-use crate::outputs::Output;
+use crate::{Context, OpResult, Operation, Output, Socket, SocketKey, Step};
 
 /// A broadcast with members whose outcomes are not known yet.
 #[derive(Debug)]

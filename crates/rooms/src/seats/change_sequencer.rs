@@ -16,16 +16,16 @@ const MAX_EARLY: usize = 64;
 
 /// Changes to announce.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Announcement {
+pub(super) struct Announcement {
     /// The room's version after these changes.
-    pub version: u64,
+    pub(super) version: u64,
     /// The last change of each client, in order, each with the version that it made.
-    pub changes: Vec<(u64, Change)>,
+    pub(super) changes: Vec<(u64, Change)>,
 }
 
 /// Sequencer of one room's changes, which arrive in any order, repeatedly, or never.
 #[derive(Debug, Default)]
-pub struct ChangeSequencer {
+pub(super) struct ChangeSequencer {
     /// All changes up to here were announced, or are `pending`.
     at: Stamp,
     pending: Vec<(u64, Change)>,
@@ -46,18 +46,18 @@ pub struct ChangeSequencer {
 impl ChangeSequencer {
     /// Creates a sequencer for a room whose local clients have this state. With
     /// [`RoomEvents::Prompt`] there is no interval between announcements.
-    pub fn new(at: Stamp, events: RoomEvents) -> Self {
+    pub(super) fn new(at: Stamp, events: RoomEvents) -> Self {
         Self { at, newest: at.version, is_prompt: events == RoomEvents::Prompt, ..Self::default() }
     }
 
     /// Returns the state that the local clients have, including pending changes.
-    pub fn at(&self) -> Stamp {
+    pub(super) fn at(&self) -> Stamp {
         self.at
     }
 
     /// Adds changes, the last of which made the state `at`. Known ones have no effect. Changes of
     /// another incarnation are dropped, and mark a possible loss.
-    pub fn changed(&mut self, now: Instant, at: Stamp, changes: Vec<Change>) {
+    pub(super) fn changed(&mut self, now: Instant, at: Stamp, changes: Vec<Change>) {
         if self.is_followed(now, at.incarnation) {
             self.take_in(now, at.version, changes);
         }
@@ -90,14 +90,14 @@ impl ChangeSequencer {
 
     /// Records that the room has reached this state. Its changes are missing until they arrive.
     /// Another incarnation marks a possible loss.
-    pub fn exists(&mut self, now: Instant, at: Stamp) {
+    pub(super) fn exists(&mut self, now: Instant, at: Stamp) {
         if self.is_followed(now, at.incarnation) {
             self.check_gap(now, at.version);
         }
     }
 
     /// Records that the room's version has fallen, so the room has lost changes.
-    pub fn version_fell(&mut self, now: Instant) {
+    pub(super) fn version_fell(&mut self, now: Instant) {
         self.other = Some(self.at.incarnation);
         self.gap_since.get_or_insert(now);
     }
@@ -123,41 +123,41 @@ impl ChangeSequencer {
 
     /// Returns `true` if the room may have lost the followed state: since the last resync another
     /// incarnation was reported, or the version fell.
-    pub fn may_be_lost(&self) -> bool {
+    pub(super) fn may_be_lost(&self) -> bool {
         self.other.is_some()
     }
 
     /// Returns `true` if the local clients need a resync: the state may be lost, a version is
     /// missing for 1 s, or over 64 runs of changes had to be held. The caller reports the request
     /// to [`ChangeSequencer::state_requested`] and the state to [`ChangeSequencer::resynced`].
-    pub fn needs_resync(&self, now: Instant) -> bool {
+    pub(super) fn needs_resync(&self, now: Instant) -> bool {
         let timeout = if self.may_be_lost() { Duration::ZERO } else { GAP_TIMEOUT };
         self.gap_since.is_some_and(|since| now.saturating_duration_since(since) >= timeout)
     }
 
     /// Records that the whole state was requested from the owner.
-    pub fn state_requested(&mut self) {
+    pub(super) fn state_requested(&mut self) {
         self.at_request = (self.other, self.at.version);
     }
 
     /// Returns `true` if a loss was suspected when the resync was requested.
-    pub fn requested_as_lost(&self) -> bool {
+    pub(super) fn requested_as_lost(&self) -> bool {
         self.at_request.0.is_some()
     }
 
     /// Returns `true` if this is not the followed incarnation. `false` if there is none yet.
-    pub fn is_other(&self, incarnation: u64) -> bool {
+    pub(super) fn is_other(&self, incarnation: u64) -> bool {
         self.at.incarnation != 0 && self.at.incarnation != incarnation
     }
 
     /// Returns `true` if the owner answered with a lower version than was followed at the request,
     /// so it has lost changes. `false` for another incarnation, or if a loss was suspected before.
-    pub fn fell_to(&self, at: Stamp) -> bool {
+    pub(super) fn fell_to(&self, at: Stamp) -> bool {
         at.incarnation == self.at.incarnation && at.version < self.at_request.1 && !self.requested_as_lost()
     }
 
     /// Returns `true` if clients have a later state of the incarnation, and it has not fallen.
-    pub fn is_past(&self, at: Stamp) -> bool {
+    pub(super) fn is_past(&self, at: Stamp) -> bool {
         at.incarnation == self.at.incarnation && at.version < self.at.version && !self.has_fallen()
     }
 
@@ -167,7 +167,7 @@ impl ChangeSequencer {
 
     /// Records that the local clients received this state, which the owner had when it was
     /// [requested](Self::state_requested). Ends the gap; changes behind the state stay held.
-    pub fn resynced(&mut self, now: Instant, at: Stamp) {
+    pub(super) fn resynced(&mut self, now: Instant, at: Stamp) {
         let is_lost = at.incarnation != self.at.incarnation || self.has_fallen();
         if is_lost {
             self.early.clear();
@@ -188,19 +188,19 @@ impl ChangeSequencer {
     }
 
     /// Returns the changes to announce, in order.
-    pub fn pending(&self) -> impl Iterator<Item = &Change> {
+    pub(super) fn pending(&self) -> impl Iterator<Item = &Change> {
         self.pending.iter().map(|(_, change)| change)
     }
 
     /// Returns `true` while changes are held because an earlier one is missing. A version known
     /// from [`ChangeSequencer::exists`] alone does not count.
-    pub fn misses_changes(&self) -> bool {
+    pub(super) fn misses_changes(&self) -> bool {
         !self.early.is_empty()
     }
 
     /// Takes the changes to announce. `None`: there are none, or the last announcement or resync is
     /// under 200 ms ago. [`RoomEvents::Prompt`] does not wait.
-    pub fn take_due(&mut self, now: Instant) -> Option<Announcement> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Announcement> {
         let is_early = |last: Instant| !self.is_prompt && now.saturating_duration_since(last) < ANNOUNCE_INTERVAL;
         if self.pending.is_empty() || self.announced_at.is_some_and(is_early) {
             return None;
@@ -216,7 +216,7 @@ impl ChangeSequencer {
 
     /// Returns a time by which changes are due or a resync is needed; either can be so earlier.
     /// `None`: nothing is expected, or changes before the first announcement are due now.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         let announce = self.announced_at.filter(|_| !self.pending.is_empty()).map(|last| last + ANNOUNCE_INTERVAL);
         let resync = self.gap_since.map(|since| since + GAP_TIMEOUT);
         announce.into_iter().chain(resync).min()

@@ -5,7 +5,6 @@ use std::ops::Bound;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::{Change, OpResult, Operation, RoomEvents, Stamp};
 use signaling_protocol::RoomName;
 use signaling_wire::SessionId;
 use signaling_wire::forward::Item;
@@ -15,9 +14,7 @@ use super::local_room::LocalRoom;
 use super::messages::{has_left, joined, members_changed, part, to_wire};
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
 use super::task::{Purpose, RoomTask, Urgency};
-use crate::SocketKey;
-use crate::context::{Context, Step};
-use crate::outputs::Output;
+use crate::{Change, Context, OpResult, Operation, Output, RoomEvents, SocketKey, Stamp, Step};
 
 /// Minimum time between two requests for the positions in the waiting queue of a room.
 const POSITION_INTERVAL: Duration = Duration::from_secs(1);

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{OpResult, Operation, RoomEvents, RoomOptions, Rooms, Seat, SeatStatus};
 use signaling_protocol::ids::is_reserved;
-use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ErrorCode, RoomName, limits};
 use signaling_wire::trunk::DeliveryOutcome;
@@ -16,9 +14,9 @@ use super::rights::admits;
 use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{LocalRooms, MAX_DATA_BYTES, messages};
-use crate::SocketKey;
-use crate::context::{Context, Step};
-use crate::outputs::Output;
+use crate::{
+    Context, LeftReason, OpResult, Operation, Output, RoomEvents, RoomOptions, Rooms, Seat, SeatStatus, SocketKey, Step,
+};
 
 /// Retry delay for a client when the owner does not answer, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;

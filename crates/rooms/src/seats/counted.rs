@@ -106,12 +106,12 @@ fn bytes_of(room: &RoomName, seat: &LocalSeat) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Requester, Seat, SeatStatus};
     use signaling_protocol::{ClientId, NodeId};
     use signaling_wire::SessionId;
 
     use super::super::room_session::NO_STATE;
     use super::*;
+    use crate::{Requester, Seat, SeatStatus};
 
     fn seat(data: usize) -> LocalSeat {
         let (client, node) = (ClientId::new("a").unwrap(), NodeId::new("n").unwrap());

@@ -12,9 +12,8 @@ use super::LocalRooms;
 use super::room_session::{
     Command, CommandKind, LocalSeat, NO_STATE, RoomSession, attachment_at_next_node, is_behind, is_earlier_attachment,
 };
-use crate::context::{Context, Socket, Step};
-use crate::outputs::{Output, encoded};
-use crate::{Requester, Rooms, SocketKey};
+use crate::outputs::encoded;
+use crate::{Context, Output, Requester, Rooms, Socket, SocketKey, Step};
 
 impl<M> LocalRooms<M> {
     /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:

@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{OpResult, Operation, RoomEvents, RoomOptions};
 use signaling_protocol::{ErrorCode, RoomName};
 use signaling_wire::SessionId;
 use signaling_wire::grant::Grant;
@@ -13,8 +12,7 @@ use super::budget::BudgetKind;
 use super::command::Refusal;
 use super::room_session::{Command, CommandKind};
 use super::task::Purpose;
-use crate::SocketKey;
-use crate::context::{Context, Socket, Step};
+use crate::{Context, OpResult, Operation, RoomEvents, RoomOptions, Socket, SocketKey, Step};
 
 /// Seconds of its new rooms that a client may use at once: 300 rooms, more than it can be in.
 const CLIENT_BURST_S: u32 = 60;

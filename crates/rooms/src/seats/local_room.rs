@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use crate::{Change, ChangeSequencer, Member, RoomEvents, RoomOptions, SeatStatus, Stamp};
 use signaling_protocol::{ClientId, RoomName};
 use signaling_wire::SessionId;
 
 use super::LocalRooms;
+use super::change_sequencer::ChangeSequencer;
 use super::counted::{ByteTotal, CountedBytes};
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
+use crate::{Change, Member, RoomEvents, RoomOptions, SeatStatus, Stamp};
 
 /// Maximum members in the list of a room. A room with more has no list.
 const MAX_LISTED: usize = 1_000;

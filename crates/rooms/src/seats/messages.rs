@@ -1,11 +1,13 @@
 //! JSON texts about rooms for clients, and room changes for other nodes.
 
-use crate::{Announcement, Change, OpResult};
 use serde_json::value::RawValue;
-use signaling_protocol::rooms::{Former, LeftReason, Member};
+use signaling_protocol::rooms::{Former, Member};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ClientId, RoomName};
 use signaling_wire::seats::RoomChange;
+
+use super::change_sequencer::Announcement;
+use crate::{Change, LeftReason, OpResult};
 
 /// Bytes with which a part of a room's changes is full. Its last change adds at most about 4 KiB,
 /// and clients accept 64 KiB by default.

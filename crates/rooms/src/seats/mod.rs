@@ -53,7 +53,6 @@ use self::local_room::LocalRoom;
 use self::room_session::RoomSession;
 use self::sockets::SocketWork;
 
-pub use self::change_sequencer::{Announcement, ChangeSequencer};
 pub use self::command::Refusal;
 pub(crate) use self::counted::ByteTotal;
 pub(crate) use self::messages::change_from_wire;

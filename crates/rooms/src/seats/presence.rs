@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::{OpResult, Operation, Requester, Seat, SeatStatus, Stamp};
-use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{RoomName, limits};
 use signaling_wire::{MessageNumber, SessionId};
@@ -12,7 +10,7 @@ use signaling_wire::{MessageNumber, SessionId};
 use super::room_session::{Command, LocalSeat, NO_STATE, RoomSession, later_attachment};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{LocalRooms, messages};
-use crate::context::{Context, Step};
+use crate::{Context, LeftReason, OpResult, Operation, Requester, Seat, SeatStatus, Stamp, Step};
 
 /// Maximum seats of one operation.
 const SEATS_PER_OP: usize = 200;

@@ -1,15 +1,13 @@
 //! Rights in rooms, by the client's token. A session leaves the rooms that it does not admit any
 //! more. Tokens change when a client renews its token, or resumes its session with another one.
 
-use crate::{Operation, Requester, RoomOptions};
 use signaling_protocol::RoomName;
-use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::server::ServerMessage;
 use signaling_wire::SessionId;
 use signaling_wire::grant::Grant;
 
 use super::task::{Purpose, RoomTask, Urgency};
-use crate::context::{Context, Step};
+use crate::{Context, LeftReason, Operation, Requester, RoomOptions, Step};
 
 /// Returns [`Grant::admits`]. `None` also if the room's option requires a pattern and the grant is
 /// for all rooms.

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crate::{Requester, Seat, SeatStatus, Stamp};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::seats::SeatState;
 use signaling_wire::{MessageNumber, Seq, SessionId};
@@ -11,7 +10,7 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 use super::accepted_requests::AcceptedRequests;
 use super::counted::Seats;
 use super::task::Purpose;
-use crate::SocketKey;
+use crate::{Requester, Seat, SeatStatus, SocketKey, Stamp};
 
 /// [`LocalSeat::sent`] of a client that must get the whole state of the room.
 pub(super) const NO_STATE: Stamp = Stamp { incarnation: 0, version: 0 };

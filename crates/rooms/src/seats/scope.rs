@@ -7,7 +7,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{OpResult, Operation};
 use signaling_protocol::{ClientId, ErrorCode, RoomName};
 use signaling_wire::grant::SignalScope;
 use signaling_wire::{MessageNumber, Seq, SessionId};
@@ -16,9 +15,7 @@ use super::LocalRooms;
 use super::command::{ROOM_UNAVAILABLE, Refusal, refusal};
 use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
-use crate::SocketKey;
-use crate::context::{Context, Step};
-use crate::outputs::Output;
+use crate::{Context, OpResult, Operation, Output, SocketKey, Step};
 
 /// Validity of an owner's answer for a signal that does not wait in the queue.
 const ANSWER_VALIDITY: Duration = Duration::from_secs(30);

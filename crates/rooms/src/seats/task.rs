@@ -2,14 +2,12 @@
 
 use std::time::Instant;
 
-use crate::{OpResult, Operation, Request, Rooms, Stamp, Unavailable};
 use signaling_protocol::RoomName;
 use signaling_wire::{Seq, SessionId};
 
 use super::changes::STATE_RETRY;
 use super::{LocalRooms, RoomAnswer};
-use crate::SocketKey;
-use crate::context::{Context, Step};
+use crate::{Context, OpResult, Operation, Request, Rooms, SocketKey, Stamp, Step, Unavailable};
 
 /// Queued operations of one urgency at which operations on seats are skipped if no client waits for
 /// them. The numbers of sessions and rooms bound the others.
