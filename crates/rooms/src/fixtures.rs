@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Instant, UNIX_EPOCH};
 
 use signaling_membership::{NodeEntry, View};
-use signaling_protocol::{ClientId, NodeId};
+use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::{Incarnation, SessionId};
 
-use crate::{Context, NodeProcess, Output, Peer, RoomSettings, Rooms, Socket, SocketKey, Step};
+use crate::{Context, NodeProcess, Output, Peer, Requester, RoomSettings, Rooms, Socket, SocketKey, Step};
 
 /// Bytes at which a lane takes no further item.
 const LANE_LIMIT: usize = 8 * 1024 * 1024;
@@ -54,6 +54,12 @@ impl Node {
         self.step().sweep(now, &[]);
     }
 
+    /// Returns a room that a node owns by the view.
+    pub(crate) fn room_of(&self, owner: &str) -> RoomName {
+        let mut names = (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap());
+        names.find(|room| self.rooms.mesh.owner_of(room) == Some(owner)).unwrap()
+    }
+
     /// Passes the items for other nodes to their lanes. Returns them.
     pub(crate) fn fill_lanes(&mut self) -> Vec<Vec<u8>> {
         let mut items = Vec::new();
@@ -76,6 +82,12 @@ impl Node {
 pub(crate) fn process(id: &str) -> NodeProcess {
     let epoch = (Instant::now(), UNIX_EPOCH);
     NodeProcess { id: NodeId::new(id).unwrap(), incarnation: Incarnation([0; 8]), hash_seed: 0, epoch }
+}
+
+/// Returns the requester of a client's command, by its only session.
+pub(crate) fn requester(client: &str, node: &str, number: u64) -> Requester {
+    let (client, node) = (ClientId::new(client).unwrap(), NodeId::new(node).unwrap());
+    Requester { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number, node }
 }
 
 impl Context for &Around {

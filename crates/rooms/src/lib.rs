@@ -41,6 +41,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod context;
+mod counted;
 #[cfg(test)]
 mod fixtures;
 mod machine;

@@ -7,8 +7,9 @@ use std::time::{Instant, SystemTime};
 use signaling_protocol::{ErrorCode, NodeId};
 use signaling_wire::{Incarnation, SessionId};
 
+use crate::counted::ByteTotal;
 use crate::replication::MeshRooms;
-use crate::seats::{ByteTotal, LocalRooms};
+use crate::seats::LocalRooms;
 use crate::{Context, Output, RoomSettings, Step};
 
 slotmap::new_key_type! {

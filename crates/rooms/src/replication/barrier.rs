@@ -295,28 +295,21 @@ impl MeshRooms {
 
 #[cfg(test)]
 mod tests {
-    use signaling_protocol::ClientId;
+    use signaling_wire::RoomRequestId;
     use signaling_wire::forward::LogPosition;
-    use signaling_wire::{RoomRequestId, SessionId};
 
     use super::*;
-    use crate::fixtures::Node;
-    use crate::replication::copies::RoomCopy;
-    use crate::{Requester as By, Room, Rules, Seat, SeatStatus};
+    use crate::fixtures::{Node, requester};
+    use crate::{Room, Rules, Seat, SeatStatus};
 
-    fn requester(id: u64) -> Requester {
+    fn from_n1(id: u64) -> Requester {
         Requester { node: NodeId::new("n1").unwrap(), id: RoomRequestId(id) }
-    }
-
-    fn by() -> By {
-        let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n1").unwrap());
-        By { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number: 1, node }
     }
 
     /// Returns a claim of about 0.8 MiB.
     fn claim() -> Operation {
-        let seat = Seat { requester: by(), status: SeatStatus::Unknown, data: Some("x".repeat(4096).into()) };
-        Operation::Claim { seats: vec![seat; 200] }
+        let (requester, data) = (requester("alice", "n1", 1), Some("x".repeat(4096).into()));
+        Operation::Claim { seats: vec![Seat { requester, status: SeatStatus::Unknown, data }; 200] }
     }
 
     #[test]
@@ -324,7 +317,7 @@ mod tests {
         let (now, mut barrier) = (Instant::now(), Barrier::new(Incarnation([0; 8])));
         let room = RoomName::new("r").unwrap();
         let mut park = |id| {
-            barrier.park(now, requester(id), ((room.clone(), 0), claim()));
+            barrier.park(now, from_n1(id), ((room.clone(), 0), claim()));
             let bytes: usize = barrier.parked.values().map(|request| request.op.len()).sum();
             assert_eq!(barrier.parked_bytes, bytes);
             barrier.parked.len()
@@ -340,15 +333,13 @@ mod tests {
     fn parked_request_of_a_node_that_left_shows_a_loss() {
         for (seen, is_lost) in [(5, false), (8, true)] {
             let (now, mut node) = (Instant::now(), Node::new("n0", &["n0", "n1"]));
-            let mut names = (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap());
-            let name = names.find(|room| node.rooms.mesh.owns(room)).unwrap();
-            let mut room = Room::default();
-            let by = By { node: NodeId::new("n1").unwrap(), ..by() };
-            room.apply(&Rules::default(), 1, &Operation::Join { requester: by, data: None, capacity: None });
+            let (name, mut room) = (node.room_of("n0"), Room::default());
+            let join = Operation::Join { requester: requester("alice", "n1", 1), data: None, capacity: None };
+            room.apply(&Rules::default(), 1, &join);
             let incarnation = room.stamp().incarnation;
             let at = LogPosition { epoch: 5, number: 1 };
             node.rooms.mesh.copies.insert(name.clone(), RoomCopy { room, at, from: None, givers: BTreeSet::new() });
-            node.step().room_requested(now, requester(1), (name.clone(), seen), claim());
+            node.step().room_requested(now, from_n1(1), (name.clone(), seen), claim());
             node.set_view(now, &["n0"]);
             let owned = node.rooms.owned(name.as_str()).unwrap();
             assert_eq!((owned.counts().0, owned.stamp().incarnation != incarnation), (1, is_lost), "{seen}");
@@ -358,10 +349,8 @@ mod tests {
     #[test]
     fn parked_request_is_forgotten_if_it_is_not_repeated() {
         let (now, mut node) = (Instant::now(), Node::new("n0", &["n0", "n1"]));
-        let rooms = &mut node.rooms.mesh;
-        let mut names = (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap());
-        let room = names.find(|room| rooms.owns(room)).unwrap();
-        node.step().room_requested(now, requester(1), (room, 0), claim());
+        let room = node.room_of("n0");
+        node.step().room_requested(now, from_n1(1), (room, 0), claim());
         for (age, parked) in [(MAX_WAIT / 2, 1), (MAX_WAIT, 0)] {
             node.sweep(now + age);
             let barrier = &node.rooms.mesh.barrier;

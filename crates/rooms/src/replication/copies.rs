@@ -10,7 +10,8 @@ use signaling_wire::forward::{Item, LogPosition};
 use super::MeshRooms;
 use super::owner::LogEntry;
 use super::requests::Requester;
-use super::room_table::RoomEntry;
+use super::space::ENTRY_BYTES;
+use crate::counted::Counted;
 use crate::{Context, Room, Step};
 
 /// Maximum bytes of a copy, twice those of the largest room. A larger one is dropped.
@@ -31,9 +32,9 @@ pub(super) struct RoomCopy {
     pub(super) givers: BTreeSet<NodeId>,
 }
 
-impl RoomEntry for RoomCopy {
-    fn room(&self) -> &Room {
-        &self.room
+impl Counted for RoomCopy {
+    fn bytes(&self, _: &RoomName) -> usize {
+        ENTRY_BYTES + self.room.bytes()
     }
 }
 

@@ -14,7 +14,7 @@
 //! | their backups and epochs | `backups` |
 //! | their seats: claims and expiry | `seats` |
 //! | copies of rooms that other nodes own | `copies` |
-//! | bytes of rooms: limit, refusals, rooms without clients | `space`, `room_table` |
+//! | bytes of rooms: limit, refusals, rooms without clients | `space` |
 //! | the wait for all members before this node serves rooms of a new view | `barrier` |
 //!
 //! `docs/ROOMS.md` has the rules and the failures that they survive. `seats` has the clients' side
@@ -26,7 +26,6 @@ mod copies;
 mod owner;
 mod received;
 mod requests;
-mod room_table;
 mod seats;
 mod space;
 
@@ -43,9 +42,8 @@ use self::barrier::Barrier;
 use self::copies::RoomCopy;
 use self::owner::{LogEntry, OwnedRoom};
 use self::requests::{Requester, Requests};
-use self::room_table::RoomTable;
 use self::space::Space;
-use crate::seats::ByteTotal;
+use crate::counted::{ByteTotal, CountedMap};
 use crate::{Context, NodeProcess, OpResult, Operation, Room, RoomSettings, Rooms, Rules, Step};
 
 /// This node's share of the mesh's rooms: its own rooms, copies, and requests to other owners.
@@ -64,7 +62,7 @@ pub(crate) struct MeshRooms {
     ranking: Ranking,
     requests: Requests,
     barrier: Barrier,
-    owned: RoomTable<OwnedRoom>,
+    owned: CountedMap<OwnedRoom>,
     space: Space,
     /// Times in ms since 1970 at which an owned room changes without a request.
     deadlines: BTreeSet<(u64, RoomName)>,
@@ -82,7 +80,7 @@ pub(crate) struct MeshRooms {
     left: BTreeSet<NodeId>,
     /// Lost nodes whose seats in an owned room are to expire. A request for the room does not wait.
     expiring: BTreeMap<RoomName, BTreeSet<NodeId>>,
-    copies: RoomTable<RoomCopy>,
+    copies: CountedMap<RoomCopy>,
     /// Bytes of copies that have arrived in part, by sender and room.
     partial: BTreeMap<(NodeId, RoomName), Vec<u8>>,
     counts: MeshRoomCounts,
@@ -142,8 +140,8 @@ pub struct RoomCommit {
 }
 
 impl MeshRooms {
-    /// `local`: the bytes of rooms and seats of clients at this node.
-    pub(crate) fn new(process: &NodeProcess, settings: &RoomSettings, local: ByteTotal) -> Self {
+    /// `bytes`: the total that its rooms and copies count for.
+    pub(crate) fn new(process: &NodeProcess, settings: &RoomSettings, bytes: ByteTotal) -> Self {
         let (instant, wall) = process.epoch;
         let since = wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         Self {
@@ -157,8 +155,9 @@ impl MeshRooms {
             ranking: Ranking::default(),
             requests: Requests::new(process.incarnation),
             barrier: Barrier::new(process.incarnation),
-            owned: RoomTable::default(),
-            space: Space::new(settings.max_bytes, local),
+            owned: CountedMap::new(&bytes),
+            copies: CountedMap::new(&bytes),
+            space: Space::new(settings.max_bytes, bytes),
             deadlines: BTreeSet::new(),
             unsent: BTreeSet::new(),
             outdated: BTreeMap::new(),
@@ -167,7 +166,6 @@ impl MeshRooms {
             left: BTreeSet::new(),
             expiring: BTreeMap::new(),
             claim_requests: BTreeSet::new(),
-            copies: RoomTable::default(),
             partial: BTreeMap::new(),
             counts: MeshRoomCounts::default(),
             commits: settings.records_commits.then(Vec::new),
@@ -181,7 +179,7 @@ impl MeshRooms {
     }
 
     /// Returns the owner of a room by the present view. `None`: there is no view.
-    fn owner_of(&self, room: &RoomName) -> Option<&str> {
+    pub(crate) fn owner_of(&self, room: &RoomName) -> Option<&str> {
         owner_in(&self.ranking, room)
     }
 

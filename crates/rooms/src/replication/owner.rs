@@ -12,7 +12,8 @@ use signaling_wire::forward::{Item, LogPosition};
 use super::MeshRooms;
 use super::copies::RoomCopy;
 use super::requests::Requester;
-use super::room_table::RoomEntry;
+use super::space::ENTRY_BYTES;
+use crate::counted::Counted;
 use crate::{Context, OpResult, Operation, Room, Rules, Step};
 
 /// An entry in the log of a room.
@@ -75,9 +76,9 @@ pub(super) struct OwnedRoom {
     pub(super) vacant: Option<(usize, u64)>,
 }
 
-impl RoomEntry for OwnedRoom {
-    fn room(&self) -> &Room {
-        &self.room
+impl Counted for OwnedRoom {
+    fn bytes(&self, _: &RoomName) -> usize {
+        ENTRY_BYTES + self.room.bytes()
     }
 }
 
@@ -307,21 +308,20 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
 #[cfg(test)]
 mod tests {
-    use signaling_protocol::ClientId;
-    use signaling_wire::{RoomRequestId, SessionId};
+    use signaling_wire::RoomRequestId;
 
     use super::*;
-    use crate::fixtures::{Node, process};
-    use crate::seats::ByteTotal;
-    use crate::{Request, Requester as By, RoomSettings, Seat, SeatStatus};
+    use crate::counted::ByteTotal;
+    use crate::fixtures::{Node, process, requester};
+    use crate::{Request, RoomSettings, Seat, SeatStatus};
 
-    fn by(number: u64) -> By {
-        let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n0").unwrap());
-        By { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number, node }
+    fn join(node: &str, number: u64) -> Operation {
+        Operation::Join { requester: requester("alice", node, number), data: None, capacity: None }
     }
 
     fn claim(number: u64) -> Operation {
-        Operation::Claim { seats: vec![Seat { requester: by(number), status: SeatStatus::Unknown, data: None }] }
+        let requester = requester("alice", "n0", number);
+        Operation::Claim { seats: vec![Seat { requester, status: SeatStatus::Unknown, data: None }] }
     }
 
     /// Returns a node of the mesh of `n0` and `n1`.
@@ -329,30 +329,21 @@ mod tests {
         Node::new(id, &["n0", "n1"])
     }
 
-    fn rooms(node: &mut Node) -> &mut MeshRooms {
-        &mut node.rooms.mesh
-    }
-
     /// Returns a room with a seat by command 2, taken over in epoch 9 from a copy of this epoch.
     fn taken_over(copied: u64) -> OwnedRoom {
         let rules = Rules::default();
         let (name, mut room) = (RoomName::new("r").unwrap(), Room::default());
-        room.apply(&rules, 1, &Operation::Join { requester: by(2), data: None, capacity: None });
+        room.apply(&rules, 1, &join("n0", 2));
         let mut mesh = MeshRooms::new(&process("n0"), &RoomSettings::default(), ByteTotal::default());
         mesh.own(&name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
         mesh.owned.remove(&name).unwrap()
     }
 
-    /// Returns a name for which `fits` returns `true`.
-    fn room(fits: impl FnMut(&RoomName) -> bool) -> RoomName {
-        (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap()).find(fits).unwrap()
-    }
-
     /// Returns the node `n0` with a room in epoch 9.
     fn owner() -> (Node, RoomName) {
         let mut owner = node("n0");
-        let name = room(|name| rooms(&mut owner).owns(name));
-        rooms(&mut owner).own(&name, Room::default(), (LogPosition::default(), 9), BTreeSet::new());
+        let name = owner.room_of("n0");
+        owner.rooms.mesh.own(&name, Room::default(), (LogPosition::default(), 9), BTreeSet::new());
         (owner, name)
     }
 
@@ -360,32 +351,30 @@ mod tests {
     fn seats_of_a_node_that_left_are_unclaimed_though_it_returned() {
         for returns in [false, true] {
             let (now, (mut node, name)) = (Instant::now(), owner());
-            let requester = By { node: NodeId::new("n1").unwrap(), ..by(1) };
-            let MeshRooms { owned, rules, .. } = rooms(&mut node);
-            let join = Operation::Join { requester, data: None, capacity: None };
-            owned.change(&name, |owned| owned.room.apply(rules, 1, &join)).unwrap();
+            let MeshRooms { owned, rules, .. } = &mut node.rooms.mesh;
+            owned.change(&name, |owned| owned.room.apply(rules, 1, &join("n1", 1))).unwrap();
             node.set_view(now, &["n0"]);
             if returns {
                 node.set_view(now, &["n0", "n1"]);
-                assert!(rooms(&mut node).expiring.contains_key(&name), "it may claim its seats now");
+                assert!(node.rooms.mesh.expiring.contains_key(&name), "it may claim its seats now");
             }
-            let expire = |node: &mut Node| {
-                let MeshRooms { owned, rules, .. } = rooms(node);
+            let expire = |node: &Node| {
+                let MeshRooms { owned, rules, .. } = &node.rooms.mesh;
                 owned[&name].room.deadline(rules).is_some()
             };
-            assert!(!expire(&mut node));
+            assert!(!expire(&node));
             node.sweep(now);
-            assert!(expire(&mut node), "{returns}");
+            assert!(expire(&node), "{returns}");
         }
     }
 
     #[test]
     fn repeated_request_carries_the_latest_epoch_of_its_room() {
         let (now, mut node) = (Instant::now(), node("n0"));
-        let name = room(|name| !rooms(&mut node).owns(name));
+        let name = node.room_of("n1");
         node.rooms.request_for_operator(1, Request { room: name.clone(), op: Operation::List { after: None } });
         node.step().send_room_tasks(now);
-        rooms(&mut node).record_epoch(&name, 10);
+        node.rooms.mesh.record_epoch(&name, 10);
         node.step().resend_requests(now, |owner| owner.as_str() == "n1");
         let items = node.fill_lanes();
         let epochs = items.iter().filter_map(|item| match Item::take(&mut &item[..]) {
@@ -399,15 +388,11 @@ mod tests {
     fn request_of_a_later_epoch_makes_the_owner_ask_all_members() {
         for (seen, is_owner) in [(8, true), (9, true), (10, false)] {
             let (mut node, name) = owner();
-            rooms(&mut node).barrier.waiting.clear();
+            node.rooms.mesh.barrier.waiting.clear();
             let requester = Requester { node: NodeId::new("n1").unwrap(), id: RoomRequestId(1) };
-            node.step().room_requested(
-                Instant::now(),
-                requester,
-                (name.clone(), seen),
-                Operation::List { after: None },
-            );
-            let mesh = rooms(&mut node);
+            let list = Operation::List { after: None };
+            node.step().room_requested(Instant::now(), requester, (name.clone(), seen), list);
+            let mesh = &node.rooms.mesh;
             assert_eq!((mesh.owned.contains_key(&name), mesh.barrier.is_complete()), (is_owner, is_owner), "{seen}");
         }
     }
@@ -417,12 +402,12 @@ mod tests {
         let (now, (mut owner, name)) = (Instant::now(), owner());
         owner.step().assign_backup(now, &name);
         owner.step().apply_entry(now, &name, &LogEntry::Lost, None);
-        let at = rooms(&mut owner).owned[&name].at;
+        let at = owner.rooms.mesh.owned[&name].at;
         for (at, is_accepted) in [(at, false), (LogPosition { number: 1, ..at }, true)] {
             let (mut backup, entry) = (node("n1"), codec::to_bytes(&LogEntry::Lost));
             let item = Item::RoomLog { room: name.as_str(), at, now: 1, entry: &entry, requester: None };
             backup.step().room_logged(now, &NodeId::new("n0").unwrap(), &item);
-            assert_eq!(rooms(&mut backup).copies.contains_key(&name), is_accepted, "{at:?}");
+            assert_eq!(backup.rooms.mesh.copies.contains_key(&name), is_accepted, "{at:?}");
         }
     }
 

@@ -9,10 +9,11 @@ use signaling_wire::forward::Item;
 
 use super::MeshRooms;
 use super::requests::Requester;
-use super::room_table::ENTRY_BYTES;
-use crate::seats::ByteTotal;
+use crate::counted::ByteTotal;
 use crate::{Context, OpResult, Operation, Step};
 
+/// Bytes of a room beside its clients: its fields, its name, and entries in maps.
+pub(super) const ENTRY_BYTES: usize = 700;
 /// Maximum bytes of one room. A copy of it takes less in a lane.
 const MAX_ROOM_BYTES: usize = 8 * 1024 * 1024;
 /// Maximum owned rooms without clients, and as many with a capacity that an operator set.
@@ -29,8 +30,8 @@ const REPORT_VALIDITY: Duration = Duration::from_secs(3);
 pub(super) struct Space {
     /// Maximum bytes of owned rooms, copies and seats of clients. Copies are taken above it too.
     limit: usize,
-    /// Bytes of rooms and seats of clients at this node.
-    local: ByteTotal,
+    /// Bytes of them, without copies that have arrived in part.
+    bytes: ByteTotal,
     /// Owned rooms without clients: without a capacity of their own, and with one. Each with the
     /// time since when, in ms since 1970.
     vacant: [BTreeSet<(u64, RoomName)>; 2],
@@ -40,8 +41,8 @@ pub(super) struct Space {
 }
 
 impl Space {
-    pub(super) fn new(limit: usize, local: ByteTotal) -> Self {
-        Self { limit, local, vacant: Default::default(), full_peers: BTreeMap::new(), reported_at: None }
+    pub(super) fn new(limit: usize, bytes: ByteTotal) -> Self {
+        Self { limit, bytes, vacant: Default::default(), full_peers: BTreeMap::new(), reported_at: None }
     }
 
     /// Returns the number of owned rooms without clients.
@@ -53,8 +54,7 @@ impl Space {
 impl MeshRooms {
     /// Returns the estimated bytes of owned rooms, copies and seats of clients.
     pub(super) fn bytes(&self) -> usize {
-        let partial = self.partial.values().map(Vec::len).sum::<usize>();
-        self.owned.bytes() + self.copies.bytes() + partial + self.space.local.get()
+        self.partial.values().map(Vec::len).sum::<usize>() + self.space.bytes.get()
     }
 
     /// Returns `true` if no bytes are left for new seats and larger data.
@@ -159,33 +159,28 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
 #[cfg(test)]
 mod tests {
-    use signaling_protocol::ClientId;
-    use signaling_wire::{RoomRequestId, SessionId};
+    use signaling_wire::RoomRequestId;
 
     use super::*;
-    use crate::fixtures::Node;
-    use crate::{Requester as By, RoomSettings};
+    use crate::RoomSettings;
+    use crate::fixtures::{Node, requester};
 
     /// Returns the only node of a mesh, with this limit.
     fn node(max_bytes: usize) -> Node {
         Node::with("n0", &["n0"], RoomSettings { max_bytes, ..RoomSettings::default() })
     }
 
-    fn rooms(node: &Node) -> &MeshRooms {
-        &node.rooms.mesh
-    }
-
     fn name(number: usize) -> RoomName {
         RoomName::new(&format!("r{number}")).unwrap()
     }
 
-    fn by(number: u64) -> By {
-        let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n0").unwrap());
-        By { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number, node }
+    fn join(client: &str, number: u64, data: usize) -> Operation {
+        let (requester, data) = (requester(client, "n0", number), Some("x".repeat(data).into()));
+        Operation::Join { requester, data, capacity: None }
     }
 
-    fn join(number: u64, data: usize) -> Operation {
-        Operation::Join { requester: by(number), data: Some("x".repeat(data).into()), capacity: None }
+    fn leave(number: u64) -> Operation {
+        Operation::Leave { requester: requester("alice", "n0", number) }
     }
 
     fn ask(node: &mut Node, room: usize, op: Operation) {
@@ -196,44 +191,42 @@ mod tests {
     #[test]
     fn join_is_refused_without_bytes_until_a_room_ends() {
         let mut node = node(1_000_000);
-        (0..1_000).for_each(|room| ask(&mut node, room, join(1, 0)));
-        let (owned, bytes) = (rooms(&node).owned.len(), rooms(&node).bytes());
+        (0..1_000).for_each(|room| ask(&mut node, room, join("alice", 1, 0)));
+        let (owned, bytes) = (node.rooms.mesh.owned.len(), node.rooms.mesh.bytes());
         assert!((600..1_000).contains(&owned) && (990_000..=1_000_000).contains(&bytes), "{owned} {bytes}");
-        ask(&mut node, 0, join(2, 10_000));
-        assert_eq!(rooms(&node).bytes(), bytes, "larger data is refused");
-        ask(&mut node, 0, join(1, 10_000));
-        ask(&mut node, 0, Operation::Leave { requester: by(3) });
-        assert!(rooms(&node).bytes() < bytes, "a room without clients ends above 75%");
-        ask(&mut node, 999, join(1, 0));
-        assert!(rooms(&node).owned.contains_key(&name(999)));
+        ask(&mut node, 0, join("alice", 2, 10_000));
+        assert_eq!(node.rooms.mesh.bytes(), bytes, "larger data is refused");
+        ask(&mut node, 0, join("alice", 1, 10_000));
+        ask(&mut node, 0, leave(3));
+        assert!(node.rooms.mesh.bytes() < bytes, "a room without clients ends above 75%");
+        ask(&mut node, 999, join("alice", 1, 0));
+        assert!(node.rooms.mesh.owned.contains_key(&name(999)));
         for room in 1..1_000 {
-            ask(&mut node, room, Operation::Leave { requester: by(4) });
+            ask(&mut node, room, leave(4));
         }
-        assert!(rooms(&node).bytes() <= 750_000);
+        assert!(node.rooms.mesh.bytes() <= 750_000);
     }
 
     #[test]
     fn room_takes_no_seat_beyond_its_limit() {
         let mut node = node(usize::MAX);
         for number in 1..12 {
-            let requester = By { client: ClientId::new(&format!("c{number}")).unwrap(), ..by(1) };
-            let data = Some("x".repeat(1_000_000).into());
-            ask(&mut node, 0, Operation::Join { requester, data, capacity: None });
+            ask(&mut node, 0, join(&format!("c{number}"), 1, 1_000_000));
         }
-        assert_eq!(rooms(&node).owned[&name(0)].room.counts().0, 8);
+        assert_eq!(node.rooms.mesh.owned[&name(0)].room.counts().0, 8);
     }
 
     #[test]
     fn oldest_of_10000_rooms_without_clients_ends() {
         let mut node = node(usize::MAX);
         for room in 0..MAX_VACANT + 5 {
-            ask(&mut node, room, join(1, 0));
-            ask(&mut node, room, Operation::Leave { requester: by(2) });
+            ask(&mut node, room, join("alice", 1, 0));
+            ask(&mut node, room, leave(2));
         }
-        assert_eq!((rooms(&node).owned.len(), rooms(&node).space.vacant_rooms()), (MAX_VACANT, MAX_VACANT));
+        assert_eq!((node.rooms.mesh.owned.len(), node.rooms.mesh.space.vacant_rooms()), (MAX_VACANT, MAX_VACANT));
         let capacity = Some(3);
         (20_000..20_002).for_each(|room| ask(&mut node, room, Operation::SetCapacity { capacity }));
-        assert_eq!(rooms(&node).space.vacant.each_ref().map(BTreeSet::len), [MAX_VACANT, 2]);
+        assert_eq!(node.rooms.mesh.space.vacant.each_ref().map(BTreeSet::len), [MAX_VACANT, 2]);
     }
 
     #[test]
@@ -242,12 +235,12 @@ mod tests {
         for step in 0..200_u64 {
             let room = usize::try_from(step % 7).unwrap();
             match step % 5 {
-                0 => ask(&mut node, room, Operation::Leave { requester: by(step) }),
+                0 => ask(&mut node, room, leave(step)),
                 1 => node.step().end_room(&name(room)),
-                _ => ask(&mut node, room, join(step, room * 10)),
+                _ => ask(&mut node, room, join("alice", step, room * 10)),
             }
-            let all = rooms(&node).owned.values().map(|owned| ENTRY_BYTES + owned.room.bytes()).sum::<usize>();
-            assert_eq!(rooms(&node).bytes(), all, "{step}");
+            let all = node.rooms.mesh.owned.values().map(|owned| ENTRY_BYTES + owned.room.bytes()).sum::<usize>();
+            assert_eq!(node.rooms.mesh.bytes(), all, "{step}");
         }
     }
 
@@ -257,8 +250,9 @@ mod tests {
         node.set_view(now, &["n0", "n1"]);
         let backup = NodeId::new("n1").unwrap();
         node.step().peer_rooms_full(now, &backup);
-        let refuses = |node: &Node, after| rooms(node).refuses(now + after, &name(0), Some(&backup), &join(1, 0));
+        let refuses =
+            |node: &Node, after| node.rooms.mesh.refuses(now + after, &name(0), Some(&backup), &join("alice", 1, 0));
         assert!(refuses(&node, REPORT_INTERVAL) && !refuses(&node, REPORT_VALIDITY));
-        assert!(!rooms(&node).refuses(now, &name(0), None, &join(1, 0)));
+        assert!(!node.rooms.mesh.refuses(now, &name(0), None, &join("alice", 1, 0)));
     }
 }

@@ -93,19 +93,14 @@ impl GoneClients {
 
 #[cfg(test)]
 mod tests {
-    use signaling_protocol::NodeId;
-    use signaling_wire::SessionId;
-
     use super::*;
-    use crate::Requester;
+    use crate::fixtures::requester;
 
     #[test]
     fn oldest_gone_client_is_forgotten_at_the_limit() {
         let mut gone = GoneClients::default();
         let id = |n: i64| ClientId::new(&format!("c{n}")).unwrap();
-        let (session, node) = (SessionId([1; 16]), NodeId::new("n").unwrap());
-        let by = Requester { client: id(0), session, accepted_at_us: 1, attachment: 1, number: 1, node };
-        let last = LastCommand::after_leave(&by);
+        let last = LastCommand::after_leave(&requester("c0", "n", 1));
         let forgotten: Vec<_> = (0..1_003)
             .filter_map(|n| gone.insert(GoneClient { client: id(n), last, place: 0, until: 5_000 - n }))
             .collect();

@@ -130,7 +130,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let Some(room_session) = self.local.sessions.get(&session) else { return Err(NOT_IN_ROOM) };
         let Some(command) = room_session.commands.front() else { return Err(NOT_IN_ROOM) };
         let requester = room_session.requester(session, command.number, &self.mesh.id);
-        let seat = room_session.seats.get(room);
+        let seat = self.local.seat(session, room);
         let is_member = seat.is_some_and(LocalSeat::is_member);
         let op = match &command.kind {
             CommandKind::Join { data, .. } => {
@@ -294,8 +294,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Returns `true` if the owner answered a repeated join like a new one: it has lost the seat.
     fn has_lost_seat(&self, session: SessionId, room: &RoomName, result: &OpResult) -> bool {
-        let seat = self.local.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
-        seat.is_some_and(|seat| seat.is_member() && !seat.is_over)
+        self.local.seat(session, room).is_some_and(|seat| seat.is_member() && !seat.is_over)
             && result.statuses.first().is_some_and(|status| status.is_waiting())
             && (result.settling || self.local.is_other_incarnation(room, result.incarnation))
     }
@@ -336,7 +335,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let (seat, confirmed_in) = (Seat { requester, status, data }, (result.incarnation, result.epoch));
         let seat = LocalSeat { seat, sent: at, confirmed_in, sent_ahead, is_over: false };
         let is_changed = former.as_ref().and_then(|local| local.lasting_state(room)) != seat.lasting_state(room);
-        room_session.seats.insert(room.clone(), seat);
+        room_session.seats.insert(room.clone(), Box::new(seat));
         if let Some(session) = self.cx.socket(command.key).filter(|session| session.is_reliable) {
             room_session.accepted_requests.record(command.number, session.accepted_at_us);
         }

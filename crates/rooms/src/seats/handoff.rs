@@ -112,13 +112,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             // A session that resumed elsewhere from an old state may lack it. The room decides.
             let may_be_kept = local.seat.requester.accepted_at_us < accepted_at_us;
             if may_be_kept && !seats.contains_key(room) {
-                seats.insert(room.clone(), LocalSeat { sent: NO_STATE, ..local.clone() });
+                seats.insert(room.clone(), LocalSeat { sent: NO_STATE, ..LocalSeat::clone(local) });
             } else {
                 over.push((room, &local.seat.requester));
             }
         }
-        seats.iter().for_each(|(room, seat)| room_session.seats.insert(room.clone(), seat.clone()));
-        former.iter().for_each(|(room, _)| rooms.remove_seat(room, session));
+        for (room, seat) in &seats {
+            room_session.seats.insert(room.clone(), Box::new(seat.clone()));
+        }
+        former.keys().for_each(|room| rooms.remove_seat(room, session));
         for (room, requester) in over {
             let requester = Requester { attachment, number: limits::MAX_REQUEST_ID, ..requester.clone() };
             rooms.drop_seat(session, room, requester);
@@ -138,10 +140,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let first = room_session.first_command();
         room_session.commands.retain(|command| command.key != key);
         let (has_next, attachment) = (room_session.first_command() != first, room_session.attachment);
-        for (room, LocalSeat { seat, .. }) in room_session.seats.take() {
+        for (room, local) in room_session.seats.take() {
             self.local.remove_seat(&room, session);
             // The session's next node claims the seat, unless both it and the edge are lost.
-            let requester = Requester { attachment, number: limits::MAX_REQUEST_ID, ..seat.requester };
+            let requester = Requester { attachment, number: limits::MAX_REQUEST_ID, ..local.seat.requester };
             self.local.drop_seat(session, &room, requester);
         }
         if has_next {
@@ -229,7 +231,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 local.sent_ahead = None;
             }
             news.push((room.clone(), local.seat.status, local.sent, local.confirmed_in.1));
-            room_session.seats.insert(room, local);
+            room_session.seats.insert(room, Box::new(local));
         }
         for (room, status, sent, epoch) in &news {
             self.local.add_seat(room, session, *status, *sent);

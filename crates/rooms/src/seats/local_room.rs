@@ -9,8 +9,8 @@ use signaling_wire::SessionId;
 
 use super::LocalRooms;
 use super::change_sequencer::ChangeSequencer;
-use super::counted::{ByteTotal, CountedBytes};
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
+use crate::counted::{ByteTotal, CountedBytes};
 use crate::{Change, Member, RoomEvents, RoomOptions, SeatStatus, Stamp};
 
 /// Maximum members in the list of a room. A room with more has no list.
@@ -193,18 +193,22 @@ impl<M> LocalRooms<M> {
 
     /// Returns `true` if a session has a seat in a room here.
     pub(crate) fn has_seat(&self, session: SessionId, room: &RoomName) -> bool {
-        self.sessions.get(&session).is_some_and(|room_session| room_session.seats.contains(room))
+        self.seat(session, room).is_some()
     }
 
     /// Returns `true` if the owner reported the seat over that a session still has here.
     pub(super) fn is_over(&self, session: SessionId, room: &RoomName) -> bool {
-        let seat = self.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
-        seat.is_some_and(|seat| seat.is_over)
+        self.seat(session, room).is_some_and(|seat| seat.is_over)
     }
 
     /// Returns a session's seat in a room. `None`: it has none here.
+    pub(super) fn seat(&self, session: SessionId, room: &RoomName) -> Option<&LocalSeat> {
+        self.sessions.get(&session)?.seats.get(room).map(AsRef::as_ref)
+    }
+
+    /// Returns a session's seat as [`Self::seat`].
     pub(super) fn seat_mut(&mut self, session: SessionId, room: &RoomName) -> Option<&mut LocalSeat> {
-        self.sessions.get_mut(&session)?.seats.get_mut(room)
+        self.sessions.get_mut(&session)?.seats.get_mut(room).map(AsMut::as_mut)
     }
 
     /// Returns `true` if this is another incarnation of a room than the one followed here.

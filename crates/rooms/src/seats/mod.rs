@@ -10,7 +10,6 @@
 //! | limits of new rooms and fan-out, and their budgets | `limits`, `budget` |
 //! | signals of clients that are confined to their rooms | `scope` |
 //! | rooms with a seat at this node | `local_room` |
-//! | bytes of local rooms and seats | `counted` |
 //! | changes and states sent to clients here and to other nodes | `changes`, `change_sequencer` |
 //! | JSON texts for clients | `messages` |
 //! | commands and broadcasts of sockets without an answer | `sockets` |
@@ -25,7 +24,6 @@ mod budget;
 mod change_sequencer;
 mod changes;
 mod command;
-mod counted;
 mod handoff;
 mod limits;
 mod local_room;
@@ -48,18 +46,17 @@ use signaling_wire::rate::Rate;
 
 use self::budget::Budgets;
 use self::command::HeldCommand;
-use self::counted::Seats;
 use self::local_room::LocalRoom;
 use self::room_session::RoomSession;
 use self::sockets::SocketWork;
 
 pub use self::command::Refusal;
-pub(crate) use self::counted::ByteTotal;
 pub(crate) use self::messages::change_from_wire;
 pub use self::presence::CHECKS_PER_SWEEP;
 pub use self::room_session::{Command, CommandKind};
 pub(crate) use self::task::RoomTask;
 use self::task::Urgency;
+use crate::counted::{ByteTotal, CountedMap};
 use crate::outputs::Outputs;
 use crate::{OpResult, Rooms, Rules, SeatStatus, SocketKey, Unavailable};
 
@@ -235,7 +232,7 @@ impl<M> LocalRooms<M> {
         let Self { sessions, checks, swept_at, bytes, .. } = self;
         sessions.entry(id).or_insert_with(|| {
             checks.push_back((*swept_at, id));
-            RoomSession { checked_from: Some(*swept_at), seats: Seats::new(bytes), ..new() }
+            RoomSession { checked_from: Some(*swept_at), seats: CountedMap::new(bytes), ..new() }
         })
     }
 

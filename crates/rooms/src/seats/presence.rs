@@ -77,8 +77,8 @@ impl<M> LocalRooms<M> {
         let capacity = self.by_name.get(room).and_then(|local| local.own_capacity);
         let mut by_confirmation: BTreeMap<(u64, u64), Vec<_>> = BTreeMap::new();
         for session in sessions {
-            let seat = self.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
-            by_confirmation.entry(seat.map_or((0, 0), |seat| seat.confirmed_in)).or_default().push(session);
+            let confirmed_in = self.seat(session, room).map_or((0, 0), |seat| seat.confirmed_in);
+            by_confirmation.entry(confirmed_in).or_default().push(session);
         }
         for (confirmed_in, sessions) in by_confirmation {
             let (seats, sent) = self.seats(room, &sessions);
@@ -101,9 +101,9 @@ impl<M> LocalRooms<M> {
     fn seats(&self, room: &RoomName, sessions: &[SessionId]) -> (Vec<Seat>, Stamp) {
         let followed = self.followed_state(room);
         let mut latest = followed;
-        let seat = |session| {
+        let seat = |session: &SessionId| {
             let room_session = self.sessions.get(session)?;
-            let LocalSeat { seat, sent, .. } = room_session.seats.get(room)?;
+            let LocalSeat { seat, sent, .. } = &**room_session.seats.get(room)?;
             let is_comparable = followed == NO_STATE || sent.incarnation == followed.incarnation;
             if is_comparable && sent.version > latest.version {
                 latest = *sent;
@@ -352,10 +352,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             let keep = self.local.settings.seat_grace.saturating_sub(now.saturating_duration_since(lost));
             let Some(mut room_session) = self.local.sessions.remove(&session) else { continue };
             let has_moved = self.cx.is_at_peer(room_session.client.as_str(), session);
-            for (room, LocalSeat { seat: Seat { requester, .. }, .. }) in room_session.seats.take() {
+            for (room, local) in room_session.seats.take() {
                 self.local.remove_seat(&room, session);
                 let (attachment, number) = (room_session.attachment, limits::MAX_REQUEST_ID);
-                let requester = Requester { attachment, number, ..requester };
+                let requester = Requester { attachment, number, ..local.seat.requester };
                 if has_moved {
                     // The other node claims the seat, maybe only after the grace time.
                     self.local.drop_seat(session, &room, requester);
@@ -387,8 +387,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Claims a joined seat again if this node has dropped it since it sent the join, of this
     /// attachment.
     pub(super) fn claim_dropped_seat(&mut self, session: SessionId, room: &RoomName, attachment: u64) {
-        let is_later =
-            |room_session: &RoomSession<M>| room_session.attachment > attachment && room_session.seats.contains(room);
+        let is_later = |room_session: &RoomSession<M>| {
+            room_session.attachment > attachment && room_session.seats.contains_key(room)
+        };
         if self.local.sessions.get(&session).is_some_and(is_later) {
             self.local.schedule_claim(room, session);
         }
@@ -397,7 +398,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Has a seat expire that this node does not have: the answer to its join came too late.
     pub(super) fn drop_unknown_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
         let known = self.local.sessions.get_mut(&session);
-        if known.as_ref().is_some_and(|room_session| room_session.seats.contains(room)) {
+        if known.as_ref().is_some_and(|room_session| room_session.seats.contains_key(room)) {
             return;
         }
         let is_same = |known: &&mut RoomSession<M>| known.accepted_at_us == requester.accepted_at_us;
@@ -422,11 +423,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
 #[cfg(test)]
 mod tests {
-    use signaling_protocol::{ClientId, NodeId};
+    use signaling_protocol::ClientId;
 
-    use super::super::{ByteTotal, RoomSettings};
     use super::*;
-    use crate::fixtures::Node;
+    use crate::RoomSettings;
+    use crate::counted::ByteTotal;
+    use crate::fixtures::{Node, requester};
 
     #[test]
     fn queued_sessions_are_checked_once_after_the_interval() {
@@ -454,14 +456,12 @@ mod tests {
     fn member_at_another_place_needs_the_state() {
         let (now, mut node) = (Instant::now(), Node::new("n0", &["n0"]));
         let room = RoomName::new("r").unwrap();
-        let (client, id) = (ClientId::new("alice").unwrap(), NodeId::new("n0").unwrap());
-        let session = SessionId([1; 16]);
-        let requester =
-            Requester { client: client.clone(), session, accepted_at_us: 1, attachment: 1, number: 1, node: id };
+        let requester = requester("alice", "n0", 1);
+        let (client, session) = (requester.client.clone(), requester.session);
         let seat = Seat { requester, status: SeatStatus::Member { place: 1 }, data: None };
         let sent = Stamp { incarnation: 1, version: 5 };
         let local = LocalSeat { seat: seat.clone(), sent, confirmed_in: (0, 0), sent_ahead: None, is_over: false };
-        node.rooms.local.session(session, || RoomSession::new(client, (1, 1))).seats.insert(room.clone(), local);
+        node.rooms.local.session(session, || RoomSession::new(client, (1, 1))).seats.insert(room.clone(), local.into());
         node.rooms.local.add_seat(&room, session, seat.status, sent);
 
         for (place, needs) in [(1, false), (2, true)] {

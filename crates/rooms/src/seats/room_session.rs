@@ -8,9 +8,12 @@ use signaling_wire::seats::SeatState;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::accepted_requests::AcceptedRequests;
-use super::counted::Seats;
 use super::task::Purpose;
+use crate::counted::{ByteTotal, Counted, CountedMap};
 use crate::{Requester, Seat, SeatStatus, SocketKey, Stamp};
+
+/// Bytes of a seat at its client's node, apart from the room's name and the `data`.
+const SEAT_BYTES: usize = 400;
 
 /// [`LocalSeat::sent`] of a client that must get the whole state of the room.
 pub(super) const NO_STATE: Stamp = Stamp { incarnation: 0, version: 0 };
@@ -98,6 +101,12 @@ impl LocalSeat {
     }
 }
 
+impl Counted for Box<LocalSeat> {
+    fn bytes(&self, room: &RoomName) -> usize {
+        SEAT_BYTES + room.as_str().len() + self.seat.data.as_deref().map_or(0, str::len)
+    }
+}
+
 /// A client's command, with its content.
 #[derive(Debug, Clone)]
 pub enum CommandKind<M> {
@@ -175,7 +184,8 @@ pub(super) struct RoomSession<M> {
     /// from 40 on count the attachments with that socket, bits 32 to 39 the moves while it lingers.
     /// The low 32 bits have the number of seats that this node had dropped during their sessions.
     pub(super) attachment: u64,
-    pub(super) seats: Seats,
+    /// Boxed: the smallest map has space for eleven values, and most sessions have one seat.
+    pub(super) seats: CountedMap<Box<LocalSeat>>,
     /// Queue of commands. An owner works on the first one.
     pub(super) commands: VecDeque<Command<M>>,
     /// Recipients of the broadcast that is the first command, from the pages read so far.
@@ -195,7 +205,7 @@ impl<M> RoomSession<M> {
             client,
             accepted_at_us,
             attachment,
-            seats: Seats::default(),
+            seats: CountedMap::new(&ByteTotal::default()),
             commands: VecDeque::new(),
             found: Vec::new(),
             accepted_requests: AcceptedRequests::default(),
@@ -250,5 +260,33 @@ impl<M> RoomSession<M> {
     /// Returns its seats for the next node, without seats that are out or unknown.
     pub(super) fn seat_states(&self) -> Vec<SeatState<'_>> {
         self.seats.iter().filter_map(|(room, local)| local.state(room)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::requester;
+
+    fn seat(data: usize) -> Box<LocalSeat> {
+        let (requester, data) = (requester("a", "n", 1), Some("x".repeat(data).into()));
+        let seat = Seat { requester, status: SeatStatus::Out, data };
+        Box::new(LocalSeat { seat, sent: NO_STATE, confirmed_in: (0, 0), sent_ahead: None, is_over: false })
+    }
+
+    #[test]
+    fn seats_count_until_they_end() {
+        let total = ByteTotal::default();
+        let [mut seats, mut others] = [CountedMap::new(&total), CountedMap::new(&total)];
+        let room = |name| RoomName::new(name).unwrap();
+        seats.insert(room("r"), seat(10));
+        seats.insert(room("r"), seat(20));
+        seats.insert(room("s"), seat(0));
+        others.insert(room("r"), seat(5));
+        assert_eq!(total.get(), 3 * (SEAT_BYTES + 1) + 25);
+        assert!(seats.remove(&room("r")).is_some() && seats.remove(&room("r")).is_none());
+        drop(others);
+        assert_eq!(total.get(), SEAT_BYTES + 1);
+        assert_eq!((seats.take().len(), total.get()), (1, 0));
     }
 }
