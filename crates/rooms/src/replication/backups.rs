@@ -11,7 +11,7 @@ use signaling_wire::codec;
 use signaling_wire::forward::{Item, LogPosition};
 
 use super::owner::OwnedRoom;
-use crate::{Context, OpResult, Step};
+use crate::{Context, OpResult, Stamp, Step};
 
 /// Maximum rooms that get a backup in one sweep.
 const BACKUPS_PER_SWEEP: usize = 250;
@@ -31,21 +31,18 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// [`Self::backup_for`] returns another node, or `None`: the room loses its backup.
     pub(super) fn lacks_backup(&self, name: &RoomName, owned: &OwnedRoom) -> bool {
         match &owned.backup {
-            Some(backup) => !self.may_back_up(backup) && self.backup_for(name).as_ref() != Some(backup),
+            Some(backup) => {
+                let is_fit = self.mesh.ranking.index_of(backup.as_str()).is_some() && self.is_healthy(backup.as_str());
+                !is_fit && self.backup_for(name).as_ref() != Some(backup)
+            }
             None => self.backup_for(name).is_some(),
         }
-    }
-
-    /// Returns `true` if a node is in the ranking and not suspect.
-    fn may_back_up(&self, node: &NodeId) -> bool {
-        self.mesh.ranking.index_of(node.as_str()).is_some() && self.is_healthy(node)
     }
 
     /// Gives backups to at most 250 of the rooms that are to get one.
     pub(super) fn assign_backups(&mut self, now: Instant) {
         for _ in 0..BACKUPS_PER_SWEEP {
-            let next = self.mesh.unassigned.pop_first();
-            let Some(room) = next else { break };
+            let Some(room) = self.mesh.unassigned.pop_first() else { break };
             self.assign_backup(now, &room);
         }
     }
@@ -78,37 +75,25 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub(super) fn backup_for(&self, room: &RoomName) -> Option<NodeId> {
         let is_eligible = |rank| {
             let id = self.mesh.ranking.id(rank);
-            id != self.mesh.id.as_str() && self.cx.peer(id).is_some_and(|peer| !peer.is_suspect)
+            id != self.mesh.id.as_str() && self.is_healthy(id)
         };
         if let Some(rank) = self.mesh.ranking.owner_where(KeyHash::of(room.as_str()), is_eligible) {
             return NodeId::new(self.mesh.ranking.id(rank)).ok();
         }
-        self.mesh.members.iter().find(|member| **member != self.mesh.id && self.is_healthy(member)).cloned()
+        self.mesh.members.iter().find(|member| **member != self.mesh.id && self.is_healthy(member.as_str())).cloned()
     }
 
-    fn is_healthy(&self, node: &NodeId) -> bool {
-        self.cx.peer(node.as_str()).is_some_and(|peer| !peer.is_suspect)
-    }
-
-    /// Begins an epoch of a room that is later than `epoch`. No effect unless this node owns it.
-    pub(super) fn begin_epoch_after(&mut self, now: Instant, name: &RoomName, epoch: u64) {
-        if let Some(owned) = self.mesh.owned.get_mut(name) {
-            owned.at.epoch = owned.at.epoch.max(epoch);
-            self.assign_backup(now, name);
-        }
+    fn is_healthy(&self, node: &str) -> bool {
+        self.cx.peer(node).is_some_and(|peer| !peer.is_suspect)
     }
 
     /// Announces the version of a room, so that nodes that miss changes request the state.
     fn announce_version(&mut self, now: Instant, name: &RoomName) {
         let Some(owned) = self.mesh.owned.get(name) else { return };
-        let (at, nodes) = (owned.room.stamp(), owned.room.nodes());
-        let (incarnation, version) = (at.incarnation, at.version);
-        let epoch = owned.at.epoch;
-        let result = OpResult { incarnation, epoch, version, nodes, queue_moved: true, ..OpResult::default() };
-        self.notify_peers(name, &result);
-        if result.nodes.contains(&self.mesh.id) && self.follow_epoch(now, name, epoch, at) {
-            self.room_changed(now, name, at, Vec::new(), true);
-        }
+        let Stamp { incarnation, version } = owned.room.stamp();
+        let (epoch, nodes) = (owned.at.epoch, owned.room.nodes());
+        let mut result = OpResult { incarnation, epoch, version, nodes, queue_moved: true, ..OpResult::default() };
+        self.announce(now, name, &mut result);
     }
 
     /// Sends the copy that begins an epoch, or notes it for later if the lane has no room.

@@ -89,16 +89,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     fn room_copy(&mut self, now: Instant, sender: &NodeId, room: RoomName, state: Room, at: LogPosition) {
-        let known = self.mesh.copies.get(&room).map(|copy| copy.at);
         if self.mesh.owner_of(&room) == Some(sender.as_str()) {
             // This node is its backup from now on, unless it has a later copy that the owner lacks.
-            let accepted = known.is_none_or(|known| known.epoch < at.epoch);
+            let accepted = self.mesh.copies.get(&room).is_none_or(|known| known.at.epoch < at.epoch);
             if accepted {
                 let copy = RoomCopy { room: state, at, from: Some(sender.clone()), givers: BTreeSet::new() };
                 self.mesh.copies.insert(room.clone(), copy);
             }
-            let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted };
-            self.send_item(sender, &answer, true);
+            self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted }, true);
         } else if self.mesh.owns(&room) {
             let mut copy = RoomCopy { room: state, at, from: None, givers: BTreeSet::from([sender.clone()]) };
             match self.mesh.owned.get_mut(&room) {
@@ -129,8 +127,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 }
             }
         } else {
-            let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: false };
-            self.send_item(sender, &answer, true);
+            self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: false }, true);
         }
     }
 
@@ -149,17 +146,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 RoomCopy { room: Room::default(), at: start, from: Some(sender.clone()), givers: BTreeSet::new() };
             self.mesh.copies.insert(room.clone(), copy);
         }
-        let next = |copy: &&RoomCopy| {
+        let is_next = |copy: &RoomCopy| {
             copy.from.as_ref() == Some(sender) && (copy.at.epoch, copy.at.number + 1) == (at.epoch, at.number)
         };
-        if self.mesh.copies.get(&room).filter(next).is_none() {
-            let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: false };
-            self.send_item(sender, &answer, true);
-            return;
+        let accepted = self.mesh.copies.get(&room).is_some_and(is_next);
+        if is_new || !accepted {
+            self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted }, true);
         }
-        if is_new {
-            let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: true };
-            self.send_item(sender, &answer, true);
+        if !accepted {
+            return;
         }
         let rules = self.mesh.rules.of(&room);
         let applied = self.mesh.copies.change(&room, |copy| {

@@ -274,7 +274,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let backed_up = self.mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(node));
         self.mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
         self.queue_unclaims(node);
-        self.resend_requests(now, |owner| owner == node);
+        self.resend_requests(now, |owner| owner == node.as_str());
         self.query_members(now);
     }
 
@@ -293,6 +293,17 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.report_full_rooms(now);
     }
 
+    /// Announces a result to the nodes with seats, and takes its changes.
+    fn announce(&mut self, now: Instant, room: &RoomName, result: &mut OpResult) {
+        self.notify_peers(room, result);
+        let (at, changes) = (result.stamp(), std::mem::take(&mut result.changes));
+        let queue_moved = std::mem::take(&mut result.queue_moved);
+        let is_here = std::mem::take(&mut result.nodes).contains(&self.mesh.id);
+        if is_here && self.follow_epoch(now, room, result.epoch, at) {
+            self.room_changed(now, room, at, changes, queue_moved);
+        }
+    }
+
     /// Announces a result, and sends it to the node that requested it.
     fn commit(
         &mut self,
@@ -304,13 +315,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     ) {
         result.epoch = self.mesh.epoch_of(room);
         self.mesh.record_commit(room, (clock, entry), &result);
-        self.notify_peers(room, &result);
-        let (at, changes) = (result.stamp(), std::mem::take(&mut result.changes));
-        let queue_moved = std::mem::take(&mut result.queue_moved);
-        let is_here = std::mem::take(&mut result.nodes).contains(&self.mesh.id);
-        if is_here && self.follow_epoch(now, room, result.epoch, at) {
-            self.room_changed(now, room, at, changes, queue_moved);
-        }
+        self.announce(now, room, &mut result);
         match requester {
             Some(requester) if requester.node == self.mesh.id => self.request_answered(now, requester.id, result),
             Some(requester) => self.send_result(requester, &result),

@@ -103,12 +103,7 @@ impl OwnedRoom {
 impl MeshRooms {
     /// Turns an owned room into a copy for its next owner, which may be this node again.
     pub(super) fn give_up(&mut self, room: &RoomName) {
-        if let Some(owned) = self.owned.remove(room) {
-            self.forget_deadline(room, owned.deadline);
-            self.forget_vacancy(room, owned.vacant);
-            self.unsent.remove(room);
-            self.unassigned.remove(room);
-            self.expiring.remove(room);
+        if let Some(owned) = self.remove_owned(room) {
             let rank = owned.unconfirmed.unwrap_or(owned.at);
             if rank != LogPosition::default() {
                 let copy = RoomCopy { room: owned.room, at: rank, from: None, givers: BTreeSet::new() };
@@ -117,7 +112,18 @@ impl MeshRooms {
         }
     }
 
-    pub(super) fn forget_deadline(&mut self, room: &RoomName, deadline: Option<u64>) {
+    /// Removes an owned room, and its pending work.
+    fn remove_owned(&mut self, room: &RoomName) -> Option<OwnedRoom> {
+        let owned = self.owned.remove(room)?;
+        self.forget_deadline(room, owned.deadline);
+        self.forget_vacancy(room, owned.vacant);
+        self.unsent.remove(room);
+        self.unassigned.remove(room);
+        self.expiring.remove(room);
+        Some(owned)
+    }
+
+    fn forget_deadline(&mut self, room: &RoomName, deadline: Option<u64>) {
         if let Some(deadline) = deadline {
             self.deadlines.remove(&(deadline, room.clone()));
         }
@@ -127,9 +133,8 @@ impl MeshRooms {
         self.update_vacancy(clock, name);
         let Some(owned) = self.owned.get_mut(name) else { return };
         let next = owned.room.deadline(&self.rules);
-        if let Some(before) = std::mem::replace(&mut owned.deadline, next).filter(|before| Some(*before) != next) {
-            self.deadlines.remove(&(before, name.clone()));
-        }
+        let before = std::mem::replace(&mut owned.deadline, next).filter(|before| Some(*before) != next);
+        self.forget_deadline(name, before);
         if let Some(next) = next {
             self.deadlines.insert((next, name.clone()));
         }
@@ -206,7 +211,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let is_outdated = self.mesh.epoch_of(&room) < seen;
         if is_outdated && is_new {
             // The clock of an earlier owner was ahead. Nodes ignore results of lower epochs.
-            self.begin_epoch_after(now, &room, seen);
+            if let Some(owned) = self.mesh.owned.get_mut(&room) {
+                owned.at.epoch = seen;
+            }
+            self.assign_backup(now, &room);
         } else if is_outdated {
             // Another node has owned the room meanwhile, and this one did not see that view.
             self.mesh.give_up(&room);
@@ -227,12 +235,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Ends an owned room, and requests its copies to be removed.
     pub(super) fn end_room(&mut self, name: &RoomName) {
-        let Some(owned) = self.mesh.owned.remove(name) else { return };
-        self.mesh.forget_deadline(name, owned.deadline);
-        self.mesh.forget_vacancy(name, owned.vacant);
-        self.mesh.unsent.remove(name);
-        self.mesh.unassigned.remove(name);
-        self.mesh.expiring.remove(name);
+        let Some(owned) = self.mesh.remove_owned(name) else { return };
         let retired = Item::RoomRetired { room: name.as_str(), epoch: owned.at.epoch + 1 };
         for node in owned.former.iter().chain(&owned.backup) {
             self.send_item(node, &retired, true);
@@ -375,7 +378,7 @@ mod tests {
         node.rooms.request_for_operator(1, Request { room: name.clone(), op: Operation::List { after: None } });
         node.step().send_room_tasks(now);
         node.rooms.mesh.record_epoch(&name, 10);
-        node.step().resend_requests(now, |owner| owner.as_str() == "n1");
+        node.step().resend_requests(now, |owner| owner == "n1");
         let items = node.fill_lanes();
         let epochs = items.iter().filter_map(|item| match Item::take(&mut &item[..]) {
             Ok(Item::RoomRequest { epoch, .. }) => Some(epoch),

@@ -88,6 +88,11 @@ impl Requests {
         self.rooms.get(room).map_or(0, |(_, epoch)| *epoch)
     }
 
+    /// Returns the pending requests for which `is_wanted` returns `true`.
+    fn ids(&self, is_wanted: impl Fn(&Request) -> bool) -> Vec<RoomRequestId> {
+        self.pending.iter().filter(|(_, request)| is_wanted(request)).map(|(id, _)| *id).collect()
+    }
+
     fn remove(&mut self, id: RoomRequestId) -> Option<Request> {
         let request = self.pending.remove(&id)?;
         self.moves -= usize::from(request.task.is_move());
@@ -152,12 +157,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Sends the pending requests again to those owners for which `wanted` returns `true`.
-    pub(super) fn resend_requests(&mut self, now: Instant, wanted: impl Fn(&NodeId) -> bool) {
-        let owner = |room: &RoomName| self.mesh.owner_of(room).and_then(|owner| NodeId::new(owner).ok());
-        let is_wanted = |request: &Request| owner(&request.task.request().room).is_some_and(|owner| wanted(&owner));
-        let pending = self.mesh.requests.pending.iter();
-        let ids: Vec<_> = pending.filter(|(_, request)| is_wanted(request)).map(|(id, _)| *id).collect();
-        for id in ids {
+    pub(super) fn resend_requests(&mut self, now: Instant, wanted: impl Fn(&str) -> bool) {
+        let owner = |request: &Request| self.mesh.owner_of(&request.task.request().room);
+        for id in self.mesh.requests.ids(|request| owner(request).is_some_and(&wanted)) {
             self.send_again(now, id);
         }
     }
@@ -166,13 +168,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub(super) fn repeat_requests(&mut self, now: Instant) {
         let is_over =
             |request: &Request| request.task.is_awaited() && now.saturating_duration_since(request.since) >= TIMEOUT;
-        let overdue = self.mesh.requests.pending.iter().filter(|(_, request)| is_over(request)).map(|(id, _)| *id);
-        let overdue: Vec<_> = overdue.collect();
+        let overdue = self.mesh.requests.ids(is_over);
         let overdue: Vec<_> = overdue.into_iter().filter_map(|id| Some((id, self.mesh.requests.remove(id)?))).collect();
         self.mesh.counts.timeouts += overdue.len() as u64;
         let is_due = |request: &Request| now.saturating_duration_since(request.sent) >= REPEAT_INTERVAL;
-        let pending = self.mesh.requests.pending.iter();
-        let due: Vec<_> = pending.filter(|(_, request)| is_due(request)).map(|(id, _)| *id).collect();
+        let due = self.mesh.requests.ids(is_due);
         for (id, request) in &overdue {
             self.mesh.requests.remember(*id, &request.task);
         }

@@ -34,8 +34,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         let mut full_lanes = Vec::new();
         for _ in 0..ROOMS_PER_SWEEP {
-            let next = self.mesh.claim_requests.pop_first();
-            let Some((room, node)) = next else { break };
+            let Some((room, node)) = self.mesh.claim_requests.pop_first() else { break };
             if !self.ask_for_claim(&room, &node) {
                 full_lanes.push((room, node));
             }
@@ -79,8 +78,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// their sessions claim them at any node.
     pub(super) fn apply_unclaims(&mut self, now: Instant) {
         for _ in 0..ROOMS_PER_SWEEP {
-            let next = self.mesh.expiring.pop_first();
-            let Some((room, nodes)) = next else { break };
+            let Some((room, nodes)) = self.mesh.expiring.pop_first() else { break };
             self.unclaim_seats(now, &room, nodes);
         }
     }
