@@ -161,7 +161,7 @@ impl NodeCore {
         let ttl = RemainingTtl::from_duration(known.left(now));
         let mut items = Vec::new();
         Item::Lingering { client_id, attachment, seq, credential, delivered, debts, ttl }.append(&mut items);
-        if let Some(seats) = self.rooms.lingering_seats(client, attachment.session) {
+        if let Some(seats) = self.rooms.lingering_seats(attachment.session) {
             seats.append(&mut items);
         }
         self.peers.note_bytes(peer, &items);

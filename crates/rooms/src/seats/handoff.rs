@@ -36,12 +36,10 @@ impl<M> LocalRooms<M> {
 
 impl<M> Rooms<M> {
     /// Returns the seats of a lingering session, for the owner of its client. `None`: it has none.
-    pub fn lingering_seats<'a>(&'a self, client: &'a ClientId, session: SessionId) -> Option<Item<'a>> {
+    pub fn lingering_seats(&self, session: SessionId) -> Option<Item<'_>> {
         let room_session = self.local.sessions.get(&session).filter(|known| !known.seats.is_empty())?;
         // The seats may be of an earlier socket than the lingering session.
-        let RoomSession { accepted_at_us, attachment, .. } = *room_session;
-        let seats = room_session.seat_states();
-        Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats })
+        Some(room_session.seats_item(session))
     }
 }
 
@@ -174,18 +172,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Sends a former session's seats to the peer node that serves it now. The session may have
     /// resumed there from an older state with fewer seats.
-    pub fn forward_seats(
-        &mut self,
-        node: &NodeId,
-        client: &ClientId,
-        Attachment { accepted_at_us, session, .. }: Attachment,
-    ) {
+    pub fn forward_seats(&mut self, node: &NodeId, Attachment { accepted_at_us, session, .. }: Attachment) {
         let is_older = |known: &&RoomSession<M>| known.accepted_at_us < accepted_at_us && !known.seats.is_empty();
         let Some(former) = self.local.sessions.get(&session).filter(is_older) else { return };
-        let RoomSession { accepted_at_us, attachment, .. } = *former;
-        let seats = former.seat_states();
-        let item = Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats };
-        let item = encoded(&item);
+        let item = encoded(&former.seats_item(session));
         self.send_bytes(node, item, false);
     }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
+use signaling_wire::forward::Item;
 use signaling_wire::seats::SeatState;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
@@ -255,6 +256,12 @@ impl<M> RoomSession<M> {
     pub(super) fn requester(&self, session: SessionId, number: MessageNumber, node: &NodeId) -> Requester {
         let Self { ref client, accepted_at_us, attachment, .. } = *self;
         Requester { client: client.clone(), session, accepted_at_us, attachment, number: number.0, node: node.clone() }
+    }
+
+    /// Returns its seats for the node that has the session now, or that owns its client.
+    pub(super) fn seats_item(&self, session: SessionId) -> Item<'_> {
+        let Self { ref client, accepted_at_us, attachment, .. } = *self;
+        Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats: self.seat_states() }
     }
 
     /// Returns its seats for the next node, without seats that are out or unknown.
