@@ -115,9 +115,9 @@ impl<M> LocalRooms<M> {
 }
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
-    /// Handles the answer of the owner to a task: answers its client or operator, and announces
-    /// changes. `Err`: no result; the operation may have been applied or not. A client's command is
-    /// then refused as `room_unavailable`; earlier answers can decide a signal.
+    /// Handles the answer of the owner to a task: answers its client or operator. Its changes were
+    /// announced apart from it. `Err`: no result; the operation may have been applied or not. A
+    /// client's command is then refused as `room_unavailable`; earlier answers can decide a signal.
     pub(crate) fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<OpResult, Unavailable>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.local.counts.failures += u64::from(answer.is_err());
@@ -128,7 +128,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if let (true, &Purpose::Command { session, key, seq }) = (result.is_refused, &purpose) {
             return self.refused_for_space(now, (session, key, seq));
         }
-        self.notify_peers(&room, &result);
         self.charge(now, &purpose, (&room, &op), &result);
         let is_state = matches!(purpose, Purpose::State { .. });
         let is_lost = !is_state && self.detect_loss(now, &room, &purpose, result.stamp());
@@ -156,8 +155,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if !is_lost && !result.settling {
             self.local.record_capacity(&room, result.capacity);
         }
-        if is_valid || !result.changes.is_empty() {
-            self.room_changed(now, &room, result.stamp(), result.changes, result.queue_moved);
+        if is_valid {
+            self.room_changed(now, &room, result.stamp(), Vec::new(), false);
         }
         if matches!(purpose, Purpose::Seats { .. }) {
             // A member that was just admitted from the queue needs the state.
