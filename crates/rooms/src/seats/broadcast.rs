@@ -1,7 +1,7 @@
 //! Broadcasts: one message for each other member of a room. The sender receives one answer when all
 //! outcomes are known.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
 use signaling_protocol::server::ServerMessage;
@@ -10,7 +10,7 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::budget::BudgetKind;
 use super::command::Refusal;
-use super::limits::{OverBudget, fan_out_budget, rate_limited};
+use super::limits::{fan_out_budget, rate_limited};
 use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
 use crate::{Context, OpResult, Operation, Output, Socket, SocketKey, Step};
@@ -61,8 +61,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         room_session.accepted_requests.is_retransmission(number, session.accepted_at_us)
     }
 
-    /// Checks the sender's budget for a broadcast to `members`. `None`: it may be sent now.
-    fn check_budget(&mut self, now: Instant, command: &Command<M>, members: u64) -> Option<OverBudget> {
+    /// Returns the time until the sender's budget allows a broadcast to `members`. `None`: it may be
+    /// sent now.
+    fn check_budget(&mut self, now: Instant, command: &Command<M>, members: u64) -> Option<Duration> {
         let CommandKind::Broadcast { may_be_accepted, .. } = command.kind else { return None };
         let rate = self.local.settings.broadcast_rate?;
         let session = self.cx.socket(command.key)?;
@@ -73,7 +74,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let of = fan_out_budget(session);
         let wait = self.local.budgets.wait(now, of, rate, members)?;
         self.local.budgets.record_wait(now, of, wait);
-        Some(self.over_budget(command.key, BudgetKind::FanOut, wait))
+        Some(wait)
     }
 
     /// Handles a page of members: requests the next one, or sends the broadcast
@@ -97,10 +98,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         };
         if may_miss {
             self.hold_command(now, session, command);
-        } else if is_first_page && let Some(over) = self.check_budget(now, command, result.count.saturating_sub(1)) {
-            match over {
-                OverBudget::Refuse(kind, wait) => self.finish(now, session, &[], Some(&rate_limited(kind, wait))),
-                OverBudget::Delay(wait) => self.delay_command(now, session, command, wait),
+        } else if is_first_page && let Some(wait) = self.check_budget(now, command, result.count.saturating_sub(1)) {
+            if let Some(refusal) = self.over_budget(now, session, command, (wait, BudgetKind::FanOut)) {
+                self.finish(now, session, &[], Some(&refusal));
             }
         } else if let Some(room_session) = self.local.sessions.get_mut(&session) {
             room_session.found.extend(result.members.iter().map(|member| member.client.clone()));
@@ -145,12 +145,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.local.outputs.push(Output::FanOut { at: now, from: key, number, to: members, message });
     }
 
-    /// Handles the end of a fan-out. The sender's extra count ends here, so the answer follows all
-    /// messages.
-    pub fn end_fan_out(&mut self, key: SocketKey, number: MessageNumber) {
-        self.tally(key, number);
-    }
-
     /// Counts one member's outcome: delivered if `written`, else unavailable. The last outcome
     /// answers the sender, unless its session has ended.
     pub fn count_broadcast_outcome(&mut self, key: SocketKey, number: MessageNumber, written: bool) {
@@ -158,10 +152,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if let Some(tally) = work.and_then(|work| work.broadcasts.get_mut(&number)) {
             tally.delivered += u64::from(written);
         }
-        self.tally(key, number);
+        self.end_fan_out(key, number);
     }
 
-    fn tally(&mut self, key: SocketKey, number: MessageNumber) {
+    /// Handles the end of a fan-out, whose extra count ends here, so that the answer follows all
+    /// messages; or of one member's part in it.
+    pub fn end_fan_out(&mut self, key: SocketKey, number: MessageNumber) {
         let Some(work) = self.local.sockets.get_mut(&key) else { return };
         let Some(tally) = work.broadcasts.get_mut(&number) else { return };
         tally.left = tally.left.saturating_sub(1);

@@ -9,7 +9,6 @@ use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::budget::BudgetKind;
-use super::limits::{OverBudget, rate_limited};
 use super::rights::admits;
 use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
 use super::task::{Purpose, RoomTask, Urgency};
@@ -169,30 +168,19 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             CommandKind::Members { .. } => true,
             _ => false,
         };
-        if is_limited && let Some(over) = self.check_rates(now, command, seat.is_some()) {
+        if is_limited && let Some(over @ (_, kind)) = self.check_rates(now, command, seat.is_some()) {
             let command = command.clone();
-            return match over {
-                OverBudget::Refuse(kind, wait) => {
-                    self.count_refused_join(&command.kind, kind);
-                    Err(rate_limited(kind, wait))
-                }
-                OverBudget::Delay(wait) => {
-                    self.delay_command(now, session, &command, wait);
-                    Ok(())
-                }
-            };
+            let Some(refusal) = self.over_budget(now, session, &command, over) else { return Ok(()) };
+            let counts = &mut self.local.counts;
+            match (command.kind, kind) {
+                (CommandKind::Join { .. }, BudgetKind::FanOut) => counts.joins_over_fan_out += 1,
+                (CommandKind::Join { .. }, _) => counts.joins_over_new_rooms += 1,
+                _ => {}
+            }
+            return Err(refusal);
         }
         self.local.enqueue(Urgency::Urgent, task);
         Ok(())
-    }
-
-    fn count_refused_join(&mut self, command: &CommandKind<M>, limit: BudgetKind) {
-        let counts = &mut self.local.counts;
-        match (command, limit) {
-            (CommandKind::Join { .. }, BudgetKind::FanOut) => counts.joins_over_fan_out += 1,
-            (CommandKind::Join { .. }, _) => counts.joins_over_new_rooms += 1,
-            _ => {}
-        }
     }
 
     /// Returns the capacity that a client's token sets for a room. Fails if the token does not let
@@ -253,18 +241,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
             CommandKind::Join { .. } => self.joined(now, session, room, &command, result),
             CommandKind::Leave | CommandKind::LeaveAll => {
-                let mut had_seat = false;
-                if let Some(room_session) = self.local.sessions.get_mut(&session) {
-                    had_seat = room_session.seats.remove(room).is_some();
+                self.end_seat(session, room);
+                if result.statuses.first().is_some_and(|status| status.is_present())
+                    && let Some(room_session) = self.local.sessions.get(&session)
+                {
+                    // A later command of the session was carried out before.
                     let requester = room_session.requester(session, command.number, &self.mesh.id);
-                    if result.statuses.first().is_some_and(|status| status.is_present()) {
-                        // A later command of the session was carried out before.
-                        self.drop_unknown_seat(session, room, requester);
-                    }
-                }
-                self.local.remove_seat(room, session);
-                if had_seat {
-                    self.send_state(session);
+                    self.drop_unknown_seat(session, room, requester);
                 }
                 self.finish(now, session, &[left(room)], None);
             }
@@ -299,6 +282,16 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             && (result.settling || self.local.is_other_incarnation(room, result.incarnation))
     }
 
+    /// Removes a session's seat. If it had one, its edge gets the state without it.
+    pub(super) fn end_seat(&mut self, session: SessionId, room: &RoomName) {
+        let room_session = self.local.sessions.get_mut(&session);
+        let had_seat = room_session.is_some_and(|room_session| room_session.seats.remove(room).is_some());
+        self.local.remove_seat(room, session);
+        if had_seat {
+            self.send_state(session);
+        }
+    }
+
     fn joined(&mut self, now: Instant, session: SessionId, room: &RoomName, command: &Command<M>, result: &OpResult) {
         let CommandKind::Join { data, .. } = &command.kind else { return };
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
@@ -311,11 +304,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
             // The client left since, another session of it has the seat, or the queue is full.
             SeatStatus::Out | SeatStatus::Unknown => {
-                let had_seat = room_session.seats.remove(room).is_some();
-                self.local.remove_seat(room, session);
-                if had_seat {
-                    self.send_state(session);
-                }
+                self.end_seat(session, room);
                 let max_waiting = match is_reserved(room.as_str()) {
                     true => RoomOptions::of(room).capacity.map(|_| 0),
                     false => self.local.settings.rules.max_waiting,

@@ -23,32 +23,40 @@ const SUBJECT_BURST_S: u32 = 50;
 /// Bytes of an answer with members that cost as much as one member that receives a change.
 const BYTES_PER_MEMBER: u64 = 64;
 
-/// Decision about a command above a budget, with the time until the budget allows it.
-pub(super) enum OverBudget {
-    Refuse(BudgetKind, Duration),
-    Delay(Duration),
-}
-
 impl<M: Clone, C: Context> Step<'_, M, C> {
-    /// Checks the budgets of a `join` or `members`, which cost at least 1. `None`: it may be sent
-    /// now. `has_seat`: its client has a seat in the room, so the room is not new.
-    pub(super) fn check_rates(&self, now: Instant, command: &Command<M>, has_seat: bool) -> Option<OverBudget> {
+    /// Returns the time until all budgets allow a `join` or `members`, which cost at least 1, with
+    /// the last budget. `None`: it may be sent now. `has_seat`: its client has a seat in the room, so
+    /// the room is not new.
+    pub(super) fn check_rates(
+        &self,
+        now: Instant,
+        command: &Command<M>,
+        has_seat: bool,
+    ) -> Option<(Duration, BudgetKind)> {
         let session = self.cx.socket(command.key)?;
         let client = session.client_id.as_str();
         let fan_out = self.local.settings.broadcast_rate.map(|rate| (fan_out_budget(session), rate));
         let may_create = matches!(command.kind, CommandKind::Join { .. }) && !has_seat;
         let new_rooms = new_room_budgets(self.local.settings.new_rooms, client, session.grant);
         let budgets = new_rooms.filter(|_| may_create).chain(fan_out);
-        let waits = budgets.filter_map(|(of, rate)| Some((self.local.budgets.wait(now, of, rate, 1)?, of.0)));
-        let (wait, kind) = waits.max()?;
-        Some(self.over_budget(command.key, kind, wait))
+        budgets.filter_map(|(of, rate)| Some((self.local.budgets.wait(now, of, rate, 1)?, of.0))).max()
     }
 
-    /// Returns the decision about a command above a budget. That of a dialect's client waits, as
-    /// the client knows no refusals. Nothing slows a client down that is gone, so its do not wait.
-    pub(super) fn over_budget(&self, key: SocketKey, kind: BudgetKind, wait: Duration) -> OverBudget {
-        let waits = self.cx.socket(key).is_some_and(|session| session.is_of_dialect() && !session.socket_ended);
-        if waits { OverBudget::Delay(wait) } else { OverBudget::Refuse(kind, wait) }
+    /// Returns the refusal of a session's first command, above a budget that allows it after `wait`.
+    /// `None`: it is delayed. That of a dialect's client waits, as the client knows no refusals.
+    /// Nothing slows a client down that is gone, so its do not wait.
+    pub(super) fn over_budget(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        command: &Command<M>,
+        (wait, kind): (Duration, BudgetKind),
+    ) -> Option<Refusal> {
+        if self.cx.socket(command.key).is_some_and(|socket| socket.is_of_dialect() && !socket.socket_ended) {
+            self.delay_command(now, session, command, wait);
+            return None;
+        }
+        Some(rate_limited(kind, wait))
     }
 
     /// Charges a join or leave to its client, and a new room to the subject of its token too.

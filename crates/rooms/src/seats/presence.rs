@@ -22,27 +22,6 @@ pub const CHECKS_PER_SWEEP: usize = 5_000;
 /// whose answers arrive unevenly.
 const MIN_POSITION_INTERVAL: Duration = Duration::from_millis(950);
 
-/// Decision to send a client its queue position.
-enum PositionUpdate {
-    Now,
-    /// The client received another position just now.
-    Later,
-    None,
-}
-
-impl LocalSeat {
-    fn position_update(&mut self, now: Instant, ahead: u64) -> PositionUpdate {
-        match self.sent_ahead {
-            Some((sent, _)) if sent == ahead => PositionUpdate::None,
-            Some((_, at)) if now.saturating_duration_since(at) < MIN_POSITION_INTERVAL => PositionUpdate::Later,
-            _ => {
-                self.sent_ahead = Some((ahead, now));
-                PositionUpdate::Now
-            }
-        }
-    }
-}
-
 impl<M> LocalRooms<M> {
     /// Queues the check of a session for its end, unless it is queued.
     fn queue_check(&mut self, id: SessionId) {
@@ -294,19 +273,22 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     // The earlier position belongs to the queue before the client became a member.
                     local.sent_ahead = None;
                 }
-                let update = attached.zip(queue_length).map(|to| (to, local.position_update(now, ahead)));
+                let is_known = queue_length.is_some() && local.sent_ahead.is_some_and(|(sent, _)| sent == ahead);
+                let is_recent = |at| now.saturating_duration_since(at) < MIN_POSITION_INTERVAL;
+                let key = attached.filter(|_| !is_known);
+                let queue_length = queue_length.filter(|_| !local.sent_ahead.is_some_and(|(_, at)| is_recent(at)));
+                if key.is_some() && queue_length.is_some() {
+                    local.sent_ahead = Some((ahead, now));
+                }
                 if former.is_member() {
                     self.local.add_seat(room, session, status, NO_STATE);
                     self.send_state(session);
                 }
-                match update {
-                    Some(((key, queue_length), PositionUpdate::Now)) => {
-                        self.notify(key, messages::waiting(room, ahead, queue_length).into());
-                    }
-                    Some((_, PositionUpdate::Later)) => self.local.schedule_positions(room),
-                    // The position follows once the seats ahead are restored.
-                    None if attached.is_some() => self.local.schedule_positions(room),
-                    Some((_, PositionUpdate::None)) | None => {}
+                match (key, queue_length) {
+                    (Some(key), Some(length)) => self.notify(key, messages::waiting(room, ahead, length).into()),
+                    // The client received another position just now, or seats ahead are to be restored.
+                    (Some(_), None) => self.local.schedule_positions(room),
+                    (None, _) => {}
                 }
             }
             SeatStatus::Out | SeatStatus::Unknown => {
@@ -315,13 +297,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     local.seat.status = former;
                     return;
                 };
-                room_session.seats.remove(room);
                 let requester = room_session.requester(session, MessageNumber(number), &self.mesh.id);
-                self.local.remove_seat(room, session);
+                self.end_seat(session, room);
                 // An earlier join without an answer may be carried out only now.
                 self.drop_unknown_seat(session, room, requester);
                 let message = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Expired }.to_json();
-                self.send_state(session);
                 self.notify(key, message.into());
                 self.remove_if_idle(session);
             }
