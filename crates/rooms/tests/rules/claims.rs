@@ -32,6 +32,16 @@ fn claim(requester: Requester) -> Operation {
     Operation::Claim { seats: vec![seat(requester, SeatStatus::Unknown)] }
 }
 
+fn leave(requester: Requester) -> Operation {
+    Operation::Leave { requester }
+}
+
+/// Restores the seat of a member. `place`: since when it is one.
+fn restore(requester: Requester, place: u64, confirmed_in: (u64, u64), version: u64) -> Operation {
+    let seats = vec![seat(requester, SeatStatus::Member { place })];
+    Operation::Restore { seats, confirmed_in, version, capacity: None }
+}
+
 fn touch() -> Operation {
     Operation::Claim { seats: Vec::new() }
 }
@@ -64,7 +74,7 @@ fn join_creates_a_room_unless_one_was_there() {
     assert!(created(join(at("alice", "a", 1, 1))));
     assert!(!created(join(at("alice", "a", 1, 1))), "a repetition");
     assert!(!created(join(at("bob", "b", 1, 1))));
-    assert!(!created(Operation::Leave { requester: at("alice", "a", 1, 2) }));
+    assert!(!created(leave(at("alice", "a", 1, 2))));
     assert!(!created(join(at("alice", "a", 1, 3))), "the room remembers its clients");
     let mut rebuilt = Room::rebuilt(T);
     assert!(!rebuilt.apply(&rules, T, &join(at("alice", "a", 1, 1))).created);
@@ -80,8 +90,8 @@ fn result_counts_the_other_members_that_changes_reach() {
         informed(Operation::Join { requester: at("carol", "c", 1, 3), data: Some("1".into()), capacity: None }),
         2
     );
-    assert_eq!(informed(Operation::Leave { requester: at("carol", "c", 1, 4) }), 2);
-    assert_eq!(informed(Operation::Leave { requester: at("carol", "c", 1, 4) }), 0);
+    assert_eq!(informed(leave(at("carol", "c", 1, 4))), 2);
+    assert_eq!(informed(leave(at("carol", "c", 1, 4))), 0);
 }
 
 #[test]
@@ -113,10 +123,7 @@ fn seats_of_a_lost_node_expire_unless_claimed() {
 fn operation_from_before_a_move_does_not_bring_the_seat_back() {
     let rules = rules(1);
     let keep = Duration::from_secs(9);
-    let restored = |requester| {
-        let seats = vec![seat(requester, SeatStatus::Member { place: 5 })];
-        Operation::Restore { seats, confirmed_in: (0, 0), version: 0, capacity: None }
-    };
+    let restored = |requester| restore(requester, 5, (0, 0), 0);
     let dropped = |requester| Operation::Drop { requester, keep };
     let ended = Some(T + 1 + 9_000);
     // Alice joined at `b` by command 5 in attachment 2. Operations, and her seat's node, number,
@@ -131,6 +138,7 @@ fn operation_from_before_a_move_does_not_bring_the_seat_back() {
         (vec![restored(at("alice", "a", 1, 6))], ("b", 5, None)),
         (vec![restored(at("alice", "a", 3, 6))], ("a", 6, None)),
         (vec![dropped(at("alice", "b", 1, 5))], ("b", 5, None)),
+        (vec![dropped(at("alice", "a", 2, 5))], ("b", 5, None)),
         (vec![dropped(at("alice", "a", 3, 5))], ("a", 5, ended)),
         (vec![dropped(at("alice", "a", 3, 5)), claim(at("alice", "a", 3, 5))], ("a", 5, ended)),
         (vec![dropped(at("alice", "b", 2, 5))], ("b", 5, ended)),
@@ -157,9 +165,9 @@ fn leave_from_before_a_move_counts_at_the_next_node_alone() {
     let rules = rules(0);
     let mut room = room_of(&rules, &[("alice", "a")]);
     room.apply(&rules, T, &claim(at("alice", "b", 2, 1)));
-    let leave = Operation::Leave { requester: at("alice", "a", 1, 2) };
-    assert_eq!(changes_of(&room.apply(&rules, T + 1, &leave)), [""; 0]);
-    let leave = Operation::Leave { requester: at("alice", "b", 2, 2) };
+    let early = leave(at("alice", "a", 1, 2));
+    assert_eq!(changes_of(&room.apply(&rules, T + 1, &early)), [""; 0]);
+    let leave = leave(at("alice", "b", 2, 2));
     assert_eq!(changes_of(&room.apply(&rules, T + 1, &leave)), ["-alice"]);
     assert_eq!(changes_of(&room.apply(&rules, T + 2, &leave)), [""; 0]);
     assert_eq!(changes_of(&room.apply(&rules, T + 3, &claim(at("alice", "b", 2, 1)))), [""; 0]);
@@ -204,7 +212,7 @@ fn rebuilt_room_restores_seats_before_it_admits() {
     assert_eq!((room.counts(), room.deadline(&rules)), ((2, 2), Some(T + 2 + SETTLE_MS)));
 
     for (name, change) in [("alice", &["-alice"][..]), ("bob", &["-bob", "+carol"])] {
-        let leave = Operation::Leave { requester: Requester { number: 1, ..requester(name) } };
+        let leave = leave(Requester { number: 1, ..requester(name) });
         assert_eq!(changes_of(&room.apply(&rules, T + 2 + SETTLE_MS, &leave)), change);
     }
 }
@@ -241,7 +249,7 @@ fn capacity_of_a_token_leaves_with_the_last_seat() {
         assert_eq!(room.apply(&rules, T, &join("alice", 1)).capacity, Some(1));
         assert!(room.apply(&rules, T, &join("bob", 1)).statuses[0].is_waiting());
         for name in ["bob", "alice"] {
-            room.apply(&rules, T, &Operation::Leave { requester: at(name, "a", 1, 2) });
+            room.apply(&rules, T, &leave(at(name, "a", 1, 2)));
         }
         assert_eq!(room.apply(&rules, T, &touch()).capacity, expected);
         assert_eq!(room.vacancy(), Some(by_operator));
@@ -270,10 +278,7 @@ fn restore_from_a_later_version_begins_a_new_incarnation_once() {
     let rules = rules(2);
     let mut room = room_of(&rules, &[("alice", "a")]);
     let before = room.stamp();
-    let restore = |version| {
-        let seats = vec![seat(requester("alice"), SeatStatus::Member { place: 7 })];
-        Operation::Restore { seats, confirmed_in: (0, 0), version, capacity: None }
-    };
+    let restore = |version| restore(requester("alice"), 7, (0, 0), version);
     room.apply(&rules, T + 1, &restore(before.version));
     assert_eq!(room.stamp(), before, "the room has all changes");
 
@@ -296,8 +301,7 @@ fn seat_is_not_restored_after_its_session_ended_later() {
         assert!(!room.has_lost_command(&claim(restored.clone())), "no command of hers is known");
         let claimed = room.apply(&rules, T + 2, &claim(restored.clone()));
         assert_eq!(claimed.statuses, [SeatStatus::Unknown]);
-        let seats = vec![seat(restored, SeatStatus::Member { place: 7 })];
-        room.apply(&rules, T + 2, &Operation::Restore { seats, confirmed_in: (1, 1), version: T, capacity: None });
+        room.apply(&rules, T + 2, &restore(restored, 7, (1, 1), T));
         assert_eq!(room.counts(), (u64::from(is_restored), 0), "{attachment}");
         room.apply(&rules, T + 3, &claim(at("alice", "b", ended, 3)));
         assert_eq!(room.nodes(), [node("a")][..usize::from(is_restored)], "a late claim");
@@ -310,17 +314,13 @@ fn seat_without_a_record_needs_evidence_of_a_loss() {
     let remembered = u64::try_from(rules.remembered.as_millis()).unwrap();
     for (incarnation, is_restored) in [(0, false), (1, true)] {
         let mut room = room_of(&rules, &[("alice", "a")]);
-        room.apply(&rules, T, &Operation::Leave { requester: at("alice", "b", 2, 2) });
+        room.apply(&rules, T, &leave(at("alice", "b", 2, 2)));
         room.apply(&rules, T + 1, &join(at("bob", "b", 1, 1)));
         room.apply(&rules, T + 1 + remembered, &touch());
         // Alice's former node was cut off for longer than her leave is remembered.
-        let seats = vec![seat(at("alice", "a", 1, 1), SeatStatus::Member { place: T })];
         let confirmed_in = (room.stamp().incarnation + incarnation, 0);
-        let result = room.apply(
-            &rules,
-            T + 2 + remembered,
-            &Operation::Restore { seats, confirmed_in, version: 0, capacity: None },
-        );
+        let restore = restore(at("alice", "a", 1, 1), T, confirmed_in, 0);
+        let result = room.apply(&rules, T + 2 + remembered, &restore);
         assert_eq!((room.counts(), is_member(&result)), ((1 + incarnation, 0), is_restored));
         assert_eq!(result.statuses[0] == SeatStatus::Out, !is_restored);
     }
@@ -330,13 +330,10 @@ fn seat_without_a_record_needs_evidence_of_a_loss() {
 fn lost_operations_do_not_undo_a_leave() {
     let rules = rules(1);
     let mut room = room_of(&rules, &[("alice", "a"), ("bob", "b")]);
-    room.apply(&rules, T, &Operation::Leave { requester: at("alice", "a", 1, 2) });
+    room.apply(&rules, T, &leave(at("alice", "a", 1, 2)));
     room.apply(&rules, T, &join(at("alice", "a", 1, 3)));
     room.lost_operations(T + 1);
-    let restore = |attachment, number| {
-        let seats = vec![seat(at("alice", "a", attachment, number), SeatStatus::Member { place: T })];
-        Operation::Restore { seats, confirmed_in: (1, 1), version: 0, capacity: None }
-    };
+    let restore = |attachment, number| restore(at("alice", "a", attachment, number), T, (1, 1), 0);
     // The first join was before the leave, and the second one in an earlier attachment.
     for (attachment, number) in [(1, 1), (0, 4)] {
         let status = room.apply(&rules, T + 2, &restore(attachment, number)).statuses[0];
@@ -371,7 +368,7 @@ fn time_never_runs_backwards() {
 fn room_is_finished_when_no_client_is_remembered() {
     let rules = rules(0);
     let remembered = u64::try_from(rules.remembered.as_millis()).unwrap();
-    let leave = |client| Operation::Leave { requester: at(client, "a", 1, 2) };
+    let leave = |client| leave(at(client, "a", 1, 2));
     let capacity = |capacity| Operation::SetCapacity { capacity };
     // Operations at `T`, and the time until the room is finished. `None`: never.
     for (ops, expected) in [

@@ -83,21 +83,6 @@ fn newer_session_takes_the_seat_from_an_older_one() {
 }
 
 #[test]
-fn former_node_cannot_drop_a_moved_session() {
-    on_all(rules(0), |mut room| {
-        room.join("alice");
-        let there = Requester { node: NodeId::new("node-1").unwrap(), ..requester("alice") };
-        let moved = room.apply(Operation::Claim { seats: vec![seat(there, SeatStatus::Unknown)] });
-        assert_eq!((changes_of(&moved).len(), matches!(moved.statuses[..], [SeatStatus::Member { .. }])), (0, true));
-        room.end_session("alice", Duration::ZERO);
-        let bob = room.join("bob");
-        assert_eq!((changes_of(&bob), bob.count), (vec!["+bob".to_owned()], 2));
-        let nodes: Vec<_> = bob.nodes.iter().map(NodeId::as_str).collect();
-        assert_eq!(nodes, ["node-0", "node-1"]);
-    });
-}
-
-#[test]
 fn member_pages_are_bounded_and_complete() {
     on_all(Rules { page: 3, page_bytes: 1_000_000, ..rules(0) }, |mut room| {
         room.join_all(&SEVEN);
