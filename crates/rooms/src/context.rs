@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use signaling_membership::View;
 use signaling_protocol::ids::is_reserved;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
@@ -34,8 +33,6 @@ pub trait Context {
     fn is_stalled(&self, now: Instant, node: &str) -> bool;
     /// Returns the peers that answer.
     fn answering(&self) -> Vec<NodeId>;
-    /// Returns the view that the node routes by.
-    fn view(&self) -> &View;
 }
 
 /// The session of a client's socket.
@@ -84,4 +81,6 @@ pub struct Step<'a, M, C> {
     pub(crate) local: &'a mut LocalRooms<M>,
     pub(crate) mesh: &'a mut MeshRooms,
     pub(crate) cx: C,
+    /// Time of the input.
+    pub(crate) now: Instant,
 }

@@ -15,6 +15,7 @@ const LANE_LIMIT: usize = 8 * 1024 * 1024;
 /// A node whose lanes to its peers stay open, and send nothing.
 pub(crate) struct Node {
     pub(crate) rooms: Rooms<()>,
+    pub(crate) now: Instant,
     around: Around,
 }
 
@@ -32,26 +33,26 @@ impl Node {
 
     pub(crate) fn with(id: &str, nodes: &[&str], settings: RoomSettings) -> Self {
         let around = Around { view: View::new([]).unwrap(), lanes: BTreeMap::new() };
-        let mut node = Self { rooms: Rooms::new(&process(id), settings), around };
-        node.set_view(Instant::now(), nodes);
+        let mut node = Self { rooms: Rooms::new(&process(id), settings), now: Instant::now(), around };
+        node.set_view(nodes);
         node
     }
 
     pub(crate) fn step(&mut self) -> Step<'_, (), &Around> {
-        self.rooms.step(&self.around)
+        self.rooms.step(self.now, &self.around)
     }
 
-    pub(crate) fn set_view(&mut self, now: Instant, nodes: &[&str]) {
+    pub(crate) fn set_view(&mut self, nodes: &[&str]) {
         let member = |id: &&str| {
             let address = format!("{id}:1").parse().unwrap();
             NodeEntry { id: NodeId::new(id).unwrap(), address, draining: false }
         };
         self.around.view = View::new(nodes.iter().map(member)).unwrap();
-        self.step().adopt_room_view(now);
+        self.rooms.step(self.now, &self.around).adopt_room_view(&self.around.view);
     }
 
-    pub(crate) fn sweep(&mut self, now: Instant) {
-        self.step().sweep(now, &[]);
+    pub(crate) fn sweep(&mut self) {
+        self.step().sweep(&[]);
     }
 
     /// Returns a room that a node owns by the view.
@@ -131,9 +132,5 @@ impl Context for &Around {
 
     fn answering(&self) -> Vec<NodeId> {
         self.view.members().iter().map(|peer| peer.id.clone()).collect()
-    }
-
-    fn view(&self) -> &View {
-        &self.view
     }
 }

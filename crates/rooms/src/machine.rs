@@ -46,9 +46,9 @@ impl<M: Clone> Rooms<M> {
         Self { local, mesh: MeshRooms::new(process, &settings, bytes) }
     }
 
-    /// Returns the machine for an input. The caller takes the outputs after it.
-    pub fn step<C: Context>(&mut self, cx: C) -> Step<'_, M, C> {
-        Step { local: &mut self.local, mesh: &mut self.mesh, cx }
+    /// Returns the machine for an input at a time. The caller takes the outputs after it.
+    pub fn step<C: Context>(&mut self, now: Instant, cx: C) -> Step<'_, M, C> {
+        Step { local: &mut self.local, mesh: &mut self.mesh, cx, now }
     }
 }
 

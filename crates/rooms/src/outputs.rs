@@ -47,7 +47,8 @@ pub enum Output<M> {
         message: M,
     },
     /// Takes custody of a broadcast, once for each recipient. The node reports each outcome by
-    /// [`Step::count_broadcast_outcome`], and the end of the fan-out by [`Step::end_fan_out`].
+    /// [`Rooms::count_broadcast_outcome`](crate::Rooms), and the end of the fan-out by
+    /// [`Rooms::end_fan_out`](crate::Rooms).
     FanOut {
         /// Time of the input.
         at: Instant,

@@ -96,11 +96,11 @@ impl NodeCore {
     }
 
     /// Stores the grant of a client's new token, which may end seats in rooms.
-    pub(super) fn granted(&mut self, at: (TrunkKey, Slot), grant: Grant) {
+    pub(super) fn granted(&mut self, now: Instant, at: (TrunkKey, Slot), grant: Grant) {
         let Some(session) = self.trunks.session_at(at).and_then(|key| self.directory.get_mut(key)) else { return };
         session.grant = Some(Rc::new(grant));
         let id = session.id;
-        self.with_rooms(|rooms| rooms.leave_forbidden_rooms(id));
+        self.with_rooms(now, |rooms| rooms.leave_forbidden_rooms(id));
     }
 
     /// Admits or rejects a client whose id has no attached session. `proven` is the session of its
@@ -169,7 +169,7 @@ impl NodeCore {
         }
         self.send_attached(key, false, &[]);
         if ends_with_socket {
-            self.with_rooms(|rooms| rooms.queue_leave_all(now, key));
+            self.with_rooms(now, |rooms| rooms.queue_leave_all(key));
         } else if cause != Some(DetachReason::Left) {
             self.store_lingering(now, &client_id, lingering);
         }
@@ -191,7 +191,7 @@ impl NodeCore {
         self.custody.routes_dirty = true;
         self.counts.attached += 1;
         self.send_attached(key, resumed, &greeting);
-        self.with_rooms(|rooms| rooms.leave_forbidden_rooms(id));
+        self.with_rooms(now, |rooms| rooms.leave_forbidden_rooms(id));
         for message in self.custody.holds.take(client_id.as_str()) {
             self.down(now, key, message);
         }
@@ -201,7 +201,7 @@ impl NodeCore {
     /// Stores the seats of a session that attaches, from the state of its former node.
     fn attach_seats(&mut self, now: Instant, key: SessionKey) {
         let state = self.directory.get_mut(key).map(|session| std::mem::take(&mut session.state)).unwrap_or_default();
-        self.with_rooms(|rooms| rooms.attach_seats(now, key, &state));
+        self.with_rooms(now, |rooms| rooms.attach_seats(key, &state));
     }
 
     fn send_attached(&mut self, session: SessionKey, resumed: bool, greeting: &[u8]) {
@@ -258,7 +258,7 @@ impl NodeCore {
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, cause: DetachReason) {
         let ends = |session: &Session| session.ends_with_socket && session.edge_reported_end;
         if cause == DetachReason::Left || self.directory.get(key).is_some_and(ends) {
-            self.with_rooms(|rooms| rooms.queue_leave_all(now, key));
+            self.with_rooms(now, |rooms| rooms.queue_leave_all(key));
         } else {
             self.linger(now, key);
         }
@@ -339,7 +339,7 @@ impl NodeCore {
         self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &state });
         // Without a socket the seats stay with the lingering session, or the one that resumed it.
         if was_here {
-            self.with_rooms(|rooms| rooms.release_seats(now, (attachment.session, key)));
+            self.with_rooms(now, |rooms| rooms.release_seats((attachment.session, key)));
         }
         self.rooms.forget_socket(key);
         self.directory.sessions.remove(key);

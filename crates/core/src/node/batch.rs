@@ -170,10 +170,10 @@ impl NodeCore {
             Item::Seats { client_id, session, accepted_at_us, attachment, seats } => {
                 if let Ok(client) = ClientId::new(client_id) {
                     let attachment = (*accepted_at_us, *attachment);
-                    self.with_rooms(|rooms| rooms.merge_seats(now, &client, *session, attachment, seats));
+                    self.with_rooms(now, |rooms| rooms.merge_seats(&client, *session, attachment, seats));
                 }
             }
-            _ => self.with_rooms(|rooms| rooms.received(now, sender, item)),
+            _ => self.with_rooms(now, |rooms| rooms.received(sender, item)),
         }
     }
 
@@ -185,7 +185,7 @@ impl NodeCore {
             }
             self.send_all_locations(now);
             if let Some(node) = self.peers.id(key).cloned() {
-                self.with_rooms(|rooms| rooms.room_peer_restarted(now, &node));
+                self.with_rooms(now, |rooms| rooms.room_peer_restarted(&node));
             }
         }
     }

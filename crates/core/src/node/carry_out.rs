@@ -37,7 +37,8 @@ impl NodeCore {
                         self.broadcast_outcome(from, number, false);
                     }
                 }
-                self.with_rooms(|rooms| rooms.end_fan_out(from, number));
+                self.rooms.end_fan_out(from, number);
+                self.carry_out();
             }
             Output::ToNode { to, item, is_urgent } => self.peers.note_encoded(&to, &item, is_urgent),
             Output::State { of, state } => {
@@ -58,7 +59,8 @@ impl NodeCore {
     pub(super) fn broadcast_outcome(&mut self, from: SessionKey, number: MessageNumber, written: bool) {
         self.counts.delivered += u64::from(written);
         self.counts.unavailable += u64::from(!written);
-        self.with_rooms(|rooms| rooms.count_broadcast_outcome(from, number, written));
+        self.rooms.count_broadcast_outcome(from, number, written);
+        self.carry_out();
     }
 
     /// Sends a client a message of the server. No effect without a socket.

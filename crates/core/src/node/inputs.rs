@@ -58,7 +58,7 @@ impl NodeCore {
             match ToNode::take(&mut frames)? {
                 ToNode::Attach(attach) => self.attach(now, trunk, &attach, attach.grant.map(Grant::read).transpose()?),
                 ToNode::Clock { elapsed } => late = self.trunks.measure(now, trunk, elapsed)?,
-                ToNode::Grant { slot, grant } => self.granted((trunk, slot), Grant::read(grant)?),
+                ToNode::Grant { slot, grant } => self.granted(now, (trunk, slot), Grant::read(grant)?),
                 ToNode::Up { slot, seq, ttl, payload } => {
                     if let Some(session) = self.trunks.uplink((trunk, slot)) {
                         self.up(now, session, seq, ttl.less(late), payload);

@@ -127,7 +127,7 @@ impl NodeCore {
             self.directory.lingering.remove(&client);
         }
         if let Some(node) = self.peers.id(peer).cloned() {
-            self.with_rooms(|rooms| rooms.forward_seats(&node, attachment));
+            self.with_rooms(now, |rooms| rooms.forward_seats(&node, attachment));
         }
         if self.directory.locations.insert(client.clone(), known).is_none_or(|before| before.peer != peer) {
             self.custody.routes_dirty = true;

@@ -64,9 +64,9 @@ impl NodeCore {
                 write_signal(&mut scratch, from.as_str(), data, id);
                 let deadline = Deadline::new(now, ttl, self.settings.hold, ttl_ms.map(Duration::from_millis));
                 let sent = OutboundMessage::new(number, seq, id, deadline, Rc::from(&scratch[..]), fresh);
-                if self.room_step().is_confined(key) {
+                if self.room_step(now).is_confined(key) {
                     let at = (seq, number, id);
-                    self.with_rooms(|rooms| rooms.signal_in_rooms(now, key, &to, at, sent));
+                    self.with_rooms(now, |rooms| rooms.signal_in_rooms(key, &to, at, sent));
                 } else {
                     self.signal(now, key, &to, sent);
                 }
@@ -74,7 +74,7 @@ impl NodeCore {
             }
             Ok(ClientMessage::Join { room, data, id }) => {
                 let data = data.map(|data| Box::from(data.get()));
-                let may_be_done = repeated || self.room_step().was_accepted(key, number);
+                let may_be_done = repeated || self.room_step(now).was_accepted(key, number);
                 self.room_command(now, key, (seq, number, id), &room, CommandKind::Join { data, may_be_done });
             }
             Ok(ClientMessage::Leave { room, id }) => {
@@ -88,14 +88,14 @@ impl NodeCore {
                 let mut payload = Vec::new();
                 write_broadcast(&mut payload, &room, session.client_id.as_str(), data, id);
                 let deadline = Deadline::new(now, ttl, self.settings.hold, ttl_ms.map(Duration::from_millis));
-                match self.room_step().check_broadcast_wait(now, key, number, repeated) {
+                match self.room_step(now).check_broadcast_wait(key, number, repeated) {
                     Ok(may_be_accepted) => {
                         let copy = OutboundMessage::copy(number, seq, deadline, Rc::from(payload), fresh);
                         let broadcast = CommandKind::Broadcast { copy, may_be_accepted };
                         self.room_command(now, key, (seq, number, id), &room, broadcast);
                     }
                     Err(refusal) => {
-                        self.with_rooms(|rooms| rooms.refuse_in_room(key, (seq, id), &room, &refusal));
+                        self.with_rooms(now, |rooms| rooms.refuse_in_room(key, (seq, id), &room, &refusal));
                     }
                 }
             }
@@ -127,7 +127,7 @@ impl NodeCore {
         // The parser has checked the name.
         if let Ok(room) = RoomName::new(room) {
             let command = Command { key, seq, number, id, room: Some(room), kind };
-            self.with_rooms(|rooms| rooms.command(now, command));
+            self.with_rooms(now, |rooms| rooms.command(command));
         }
     }
 

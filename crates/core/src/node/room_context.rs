@@ -13,7 +13,6 @@ use super::outbound::OutboundMessage;
 use super::peers::Peers;
 use super::session::Session;
 use super::{NodeCore, SessionKey, Settings};
-use signaling_membership::View;
 
 /// A step of a node's rooms.
 pub(super) type RoomStep<'a> = Step<'a, OutboundMessage, Surroundings<'a>>;
@@ -27,9 +26,9 @@ pub(super) struct Surroundings<'a> {
 
 impl NodeCore {
     /// Passes rooms an input, and carries out what they decide.
-    pub(super) fn with_rooms<R>(&mut self, input: impl FnOnce(&mut RoomStep<'_>) -> R) -> R {
+    pub(super) fn with_rooms<R>(&mut self, now: Instant, input: impl FnOnce(&mut RoomStep<'_>) -> R) -> R {
         debug_assert!(!self.rooms.has_outputs(), "outputs of an earlier input wait");
-        let result = input(&mut self.room_step());
+        let result = input(&mut self.room_step(now));
         self.carry_out();
         result
     }
@@ -47,13 +46,13 @@ impl NodeCore {
     /// Sends the queued operations to the owners of their rooms. Background ones stay queued while
     /// 10,000 requests have no answer.
     pub fn send_room_tasks(&mut self, now: Instant) {
-        self.with_rooms(|rooms| rooms.send_room_tasks(now));
+        self.with_rooms(now, |rooms| rooms.send_room_tasks());
     }
 
     /// Returns rooms ready for an input. What they decide is not carried out.
-    pub(super) fn room_step(&mut self) -> RoomStep<'_> {
+    pub(super) fn room_step(&mut self, now: Instant) -> RoomStep<'_> {
         let Self { rooms, directory, peers, settings, .. } = self;
-        rooms.step(Surroundings { directory, peers, settings })
+        rooms.step(now, Surroundings { directory, peers, settings })
     }
 }
 
@@ -98,10 +97,6 @@ impl Context for Surroundings<'_> {
 
     fn answering(&self) -> Vec<NodeId> {
         self.peers.answering().cloned().collect()
-    }
-
-    fn view(&self) -> &View {
-        self.peers.view()
     }
 }
 

@@ -46,7 +46,7 @@ impl NodeCore {
             self.custody.routes_dirty = true;
         }
         let detached = self.directory.take_detached(CHECKS_PER_SWEEP);
-        self.with_rooms(|rooms| rooms.sweep(now, &detached));
+        self.with_rooms(now, |rooms| rooms.sweep(&detached));
         match self.directory.is_announcement_due(now) {
             true => self.send_all_locations(now),
             false => self.announce_waiting(),

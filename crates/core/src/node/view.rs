@@ -14,10 +14,10 @@ impl NodeCore {
     /// outside of it are dropped, unless their lane to here is open. For 60 s a peer that returns
     /// is known by its incarnation and its last batch and exchange.
     pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
-        self.peers.set_view(now, view);
+        self.peers.set_view(now, Arc::clone(&view));
         // The view names the owners of clients that were handed off from here.
         self.directory.locations.retain(|_, known| !known.released);
-        self.with_rooms(|rooms| rooms.adopt_room_view(now));
+        self.with_rooms(now, |rooms| rooms.adopt_room_view(&view));
         self.reroute_clients(now);
     }
 
@@ -55,7 +55,7 @@ impl NodeCore {
     /// Sends messages, lingering sessions and locations to new owners, and has rooms get backups.
     pub(super) fn reroute(&mut self, now: Instant) {
         self.reroute_clients(now);
-        self.room_step().check_backups();
+        self.room_step(now).check_backups();
     }
 
     fn reroute_clients(&mut self, now: Instant) {
@@ -87,7 +87,7 @@ impl NodeCore {
         if self.peers.answered(now, peer) {
             self.reroute_held(now);
             self.send_all_locations(now);
-            self.room_step().check_backups();
+            self.room_step(now).check_backups();
         }
     }
 }

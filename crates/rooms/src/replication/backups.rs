@@ -3,8 +3,6 @@
 //! An epoch of a room has one owner and at most one backup. It begins with a copy of the room for
 //! the backup, or with the first entry of a new room. Each has a higher number than the one before.
 
-use std::time::Instant;
-
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::codec;
@@ -40,19 +38,19 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Gives backups to at most 250 of the rooms that are to get one.
-    pub(super) fn assign_backups(&mut self, now: Instant) {
+    pub(super) fn assign_backups(&mut self) {
         for _ in 0..BACKUPS_PER_SWEEP {
             let Some(room) = self.mesh.unassigned.pop_first() else { break };
-            self.assign_backup(now, &room);
+            self.assign_backup(&room);
         }
     }
 
     /// Begins the next epoch of a room with the backup of [`Self::backup_for`], which gets a copy.
     /// If there is none, the epoch has no backup. No effect unless this node owns the room.
-    pub(super) fn assign_backup(&mut self, now: Instant, name: &RoomName) {
+    pub(super) fn assign_backup(&mut self, name: &RoomName) {
         let backup = self.backup_for(name);
         self.mesh.unassigned.remove(name);
-        let clock = self.mesh.clock(now);
+        let clock = self.mesh.clock(self.now);
         let Some(owned) = self.mesh.owned.get_mut(name) else { return };
         owned.former.extend(owned.backup.take());
         owned.unconfirmed = backup.as_ref().map(|_| owned.unconfirmed.unwrap_or(owned.at));
@@ -66,7 +64,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             Some(_) => self.send_owned_copy(name),
             None => self.retire_former(name),
         }
-        self.announce_version(now, name);
+        self.announce_version(name);
     }
 
     /// Returns the best backup of a room that this node owns: the first other node of the ranking
@@ -88,12 +86,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Announces the version of a room, so that nodes that miss changes request the state.
-    fn announce_version(&mut self, now: Instant, name: &RoomName) {
+    fn announce_version(&mut self, name: &RoomName) {
         let Some(owned) = self.mesh.owned.get(name) else { return };
         let Stamp { incarnation, version } = owned.room.stamp();
         let (epoch, nodes) = (owned.at.epoch, owned.room.nodes());
         let mut result = OpResult { incarnation, epoch, version, nodes, queue_moved: true, ..OpResult::default() };
-        self.announce(now, name, &mut result);
+        self.announce(name, &mut result);
     }
 
     /// Sends the copy that begins an epoch, or notes it for later if the lane has no room.
@@ -123,7 +121,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Handles the answer of a backup about the copy or log of an epoch. Ignores one of another
     /// epoch or node, or about a room that this node does not own. After a refusal this node gives
     /// the room up, and asks all members again for their copies (`barrier`).
-    pub(crate) fn room_copied(&mut self, now: Instant, sender: &NodeId, room: &str, epoch: u64, accepted: bool) {
+    pub(crate) fn room_copied(&mut self, sender: &NodeId, room: &str, epoch: u64, accepted: bool) {
         let Ok(room) = RoomName::new(room) else { return };
         let is_current = |owned: &&OwnedRoom| owned.is_backed_up_by(sender) && owned.at.epoch == epoch;
         if self.mesh.owned.get(&room).filter(is_current).is_none() {
@@ -137,7 +135,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         // The backup has seen another owner, or lacks an operation: all members are asked.
         self.mesh.give_up(&room);
-        self.restart_barrier(now);
+        self.restart_barrier();
     }
 
     /// Requests the nodes with former copies to remove them, except the present backup. A copy may

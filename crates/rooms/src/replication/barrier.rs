@@ -108,7 +108,7 @@ impl Barrier {
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Waits for all other members, and reports the rooms of this node with seats of its sessions.
-    pub(super) fn start_barrier(&mut self, now: Instant) {
+    pub(super) fn start_barrier(&mut self) {
         let MeshRooms { barrier, members, id, reported, .. } = &mut self.mesh;
         barrier.query += 1;
         barrier.waiting = members.iter().filter(|member| **member != *id).cloned().collect();
@@ -116,26 +116,26 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         barrier.reported.clear();
         reported.clear();
         barrier.again = false;
-        barrier.since.get_or_insert(now);
+        barrier.since.get_or_insert(self.now);
         let own: Vec<_> = self.local.local_rooms().filter(|room| self.mesh.owns(room)).cloned().collect();
         own.into_iter().for_each(|room| self.mesh.report(room, self.mesh.id.clone()));
-        self.query_members(now);
+        self.query_members();
     }
 
     /// Waits for all members once more: a room was given up.
-    pub(super) fn restart_barrier(&mut self, now: Instant) {
+    pub(super) fn restart_barrier(&mut self) {
         if self.mesh.barrier.is_complete() {
-            self.start_barrier(now);
-            self.finish_barrier(now);
+            self.start_barrier();
+            self.finish_barrier();
         } else {
             self.mesh.barrier.again = true;
         }
     }
 
     /// Asks the members that have not confirmed the view to confirm it.
-    pub(super) fn query_members(&mut self, now: Instant) {
+    pub(super) fn query_members(&mut self) {
         let MeshRooms { barrier, view_hash, adoptions, .. } = &mut self.mesh;
-        barrier.asked = Some(now);
+        barrier.asked = Some(self.now);
         let query = Item::ViewQuery { view: *view_hash, query: barrier.query, adoption: *adoptions };
         for member in barrier.waiting.clone() {
             self.send_item(&member, &query, true);
@@ -143,20 +143,20 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Asks the members again if 500 ms have passed since the last query. Forgets old requests.
-    pub(super) fn repeat_queries(&mut self, now: Instant) {
-        self.mesh.barrier.retain_parked(|_, request| now.saturating_duration_since(request.since) < MAX_WAIT);
-        let is_due = |asked: Instant| now.saturating_duration_since(asked) >= QUERY_INTERVAL;
+    pub(super) fn repeat_queries(&mut self) {
+        self.mesh.barrier.retain_parked(|_, request| self.now.saturating_duration_since(request.since) < MAX_WAIT);
+        let is_due = |asked: Instant| self.now.saturating_duration_since(asked) >= QUERY_INTERVAL;
         if !self.mesh.barrier.is_complete() && self.mesh.barrier.asked.is_none_or(is_due) {
-            self.query_members(now);
+            self.query_members();
         }
     }
 
     /// Handles a query of a peer. A peer that has adopted another view since it confirmed this one
     /// may have owned rooms meanwhile: it is asked again.
-    pub(crate) fn view_queried(&mut self, now: Instant, sender: &NodeId, (view, number): (u64, u64), adoption: u64) {
+    pub(crate) fn view_queried(&mut self, sender: &NodeId, (view, number): (u64, u64), adoption: u64) {
         if self.mesh.barrier.confirmed.get(sender).is_some_and(|confirmed| adoption > *confirmed) {
             self.mesh.void_confirmation(sender);
-            self.query_members(now);
+            self.query_members();
         }
         if self.mesh.barrier.answering.get(sender).is_some_and(|(query, _)| *query == number) {
             // The answer is on its way.
@@ -225,7 +225,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Handles a part of a member's confirmation of the view. Ignores one for an earlier query.
     pub(crate) fn view_confirmed(
         &mut self,
-        now: Instant,
         sender: &NodeId,
         (query, adoption): (u64, u64),
         rooms: &[&str],
@@ -239,19 +238,19 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         if last && self.mesh.barrier.waiting.remove(sender) {
             self.mesh.barrier.confirmed.insert(sender.clone(), adoption);
-            self.finish_barrier(now);
+            self.finish_barrier();
         }
     }
 
     /// Serves all rooms of this node once all members have confirmed the view.
-    pub(super) fn finish_barrier(&mut self, now: Instant) {
+    pub(super) fn finish_barrier(&mut self) {
         if !self.mesh.barrier.is_complete() {
             return;
         }
         if std::mem::take(&mut self.mesh.barrier.again) {
-            return self.start_barrier(now);
+            return self.start_barrier();
         }
-        let waited = self.mesh.barrier.since.take().map(|since| now.saturating_duration_since(since));
+        let waited = self.mesh.barrier.since.take().map(|since| self.now.saturating_duration_since(since));
         self.mesh.counts.waited += waited.unwrap_or_default();
         let reported = std::mem::take(&mut self.mesh.barrier.reported);
         self.mesh.barrier.parked_bytes = 0;
@@ -263,12 +262,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 *outdated = (*seen).max(*outdated);
             }
         }
-        self.take_over_rooms(now, reported);
+        self.take_over_rooms(reported);
         for (requester, ParkedRequest { since, room, op }) in parked {
-            if now.saturating_duration_since(since) < MAX_WAIT
+            if self.now.saturating_duration_since(since) < MAX_WAIT
                 && let Ok(op) = codec::from_bytes(&op)
             {
-                self.room_requested(now, requester, room, op);
+                self.room_requested(requester, room, op);
             }
         }
     }
@@ -332,15 +331,15 @@ mod tests {
     #[test]
     fn parked_request_of_a_node_that_left_shows_a_loss() {
         for (seen, is_lost) in [(5, false), (8, true)] {
-            let (now, mut node) = (Instant::now(), Node::new("n0", &["n0", "n1"]));
+            let mut node = Node::new("n0", &["n0", "n1"]);
             let (name, mut room) = (node.room_of("n0"), Room::default());
             let join = Operation::Join { requester: requester("alice", "n1", 1), data: None, capacity: None };
             room.apply(&Rules::default(), 1, &join);
             let incarnation = room.stamp().incarnation;
             let at = LogPosition { epoch: 5, number: 1 };
             node.rooms.mesh.copies.insert(name.clone(), RoomCopy { room, at, from: None, givers: BTreeSet::new() });
-            node.step().room_requested(now, from_n1(1), (name.clone(), seen), claim());
-            node.set_view(now, &["n0"]);
+            node.step().room_requested(from_n1(1), (name.clone(), seen), claim());
+            node.set_view(&["n0"]);
             let owned = node.rooms.owned(name.as_str()).unwrap();
             assert_eq!((owned.counts().0, owned.stamp().incarnation != incarnation), (1, is_lost), "{seen}");
         }
@@ -348,13 +347,14 @@ mod tests {
 
     #[test]
     fn parked_request_is_forgotten_if_it_is_not_repeated() {
-        let (now, mut node) = (Instant::now(), Node::new("n0", &["n0", "n1"]));
+        let mut node = Node::new("n0", &["n0", "n1"]);
         let room = node.room_of("n0");
-        node.step().room_requested(now, from_n1(1), (room, 0), claim());
-        for (age, parked) in [(MAX_WAIT / 2, 1), (MAX_WAIT, 0)] {
-            node.sweep(now + age);
+        node.step().room_requested(from_n1(1), (room, 0), claim());
+        for parked in [1, 0] {
+            node.now += MAX_WAIT / 2;
+            node.sweep();
             let barrier = &node.rooms.mesh.barrier;
-            assert_eq!((barrier.parked.len(), barrier.parked_bytes > 0), (parked, parked > 0), "{age:?}");
+            assert_eq!((barrier.parked.len(), barrier.parked_bytes > 0), (parked, parked > 0));
         }
     }
 }

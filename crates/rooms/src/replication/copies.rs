@@ -1,7 +1,6 @@
 //! Copies of rooms that other nodes own: as their backup, or until their next owner has them.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 use signaling_protocol::{NodeId, RoomName};
 use signaling_wire::codec;
@@ -67,7 +66,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Handles a part of a copy. Drops it, and the parts before it, if one is missing, or above the
     /// limits of a copy and of all partial copies. A part of another copy of the sender drops the
     /// rest, as lanes keep their order. A backup then refuses the log behind the copy.
-    pub(crate) fn room_copy_part(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
+    pub(crate) fn room_copy_part(&mut self, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomCopy { room, at, offset, part, last } = item else { return };
         let Ok(room) = RoomName::new(room) else { return };
         let key = (sender.clone(), room);
@@ -82,13 +81,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if !last {
             self.mesh.partial.insert(key, bytes);
         } else if let Ok(state) = codec::from_bytes(&bytes) {
-            self.room_copy(now, sender, key.1, state, at);
+            self.room_copy(sender, key.1, state, at);
         } else {
             self.local.dropped += 1;
         }
     }
 
-    fn room_copy(&mut self, now: Instant, sender: &NodeId, room: RoomName, state: Room, at: LogPosition) {
+    fn room_copy(&mut self, sender: &NodeId, room: RoomName, state: Room, at: LogPosition) {
         if self.mesh.owner_of(&room) == Some(sender.as_str()) {
             // This node is its backup from now on, unless it has a later copy that the owner lacks.
             let accepted = self.mesh.copies.get(&room).is_none_or(|known| known.at.epoch < at.epoch);
@@ -102,7 +101,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             match self.mesh.owned.get_mut(&room) {
                 // The backup has seen a view with another owner, and follows this log no more.
                 Some(owned) if owned.at.epoch == at.epoch && owned.is_backed_up_by(sender) => {
-                    self.assign_backup(now, &room);
+                    self.assign_backup(&room);
                 }
                 Some(owned) if owned.at.epoch >= at.epoch => {
                     owned.former.insert(sender.clone());
@@ -112,7 +111,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     // Another node has owned the room since. Its clients restore their seats.
                     self.mesh.give_up(&room);
                     self.mesh.copies.insert(room.clone(), copy);
-                    self.restart_barrier(now);
+                    self.restart_barrier();
                 }
                 None => {
                     if let Some(known) = self.mesh.copies.get_mut(&room).filter(|known| known.at >= at) {
@@ -122,7 +121,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                         self.mesh.copies.insert(room, copy);
                     }
                     if self.mesh.barrier.is_complete() {
-                        self.take_over_rooms(now, BTreeSet::new());
+                        self.take_over_rooms(BTreeSet::new());
                     }
                 }
             }
@@ -133,7 +132,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Applies an operation of a room that this node backs up, and announces it. Refuses it if it
     /// is not the next one, or its sender is not the owner that this node follows.
-    pub(crate) fn room_logged(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
+    pub(crate) fn room_logged(&mut self, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomLog { room, at, now: clock, entry, requester } = item else { return };
         let (Ok(room), Ok(entry)) = (RoomName::new(room), codec::from_bytes::<LogEntry>(entry)) else {
             self.local.dropped += 1;
@@ -163,7 +162,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         });
         let Some(result) = applied else { return };
         let requester = requester.and_then(|(node, id)| Some(Requester { node: NodeId::new(node).ok()?, id }));
-        self.commit(now, &room, (clock, &entry), requester.as_ref(), result);
+        self.commit(&room, (clock, &entry), requester.as_ref(), result);
     }
 
     /// Removes a copy of an earlier epoch than this one. Ignores a request of a former owner: the
@@ -189,7 +188,7 @@ mod tests {
         let (sender, at, part) = (NodeId::new(sender).unwrap(), LogPosition { epoch: 1, number: 1 }, [0; PART_BYTES]);
         for offset in (0..bytes).step_by(PART_BYTES) {
             let item = Item::RoomCopy { room, at, offset: offset as u64, part: &part, last: false };
-            node.step().room_copy_part(Instant::now(), &sender, &item);
+            node.step().room_copy_part(&sender, &item);
         }
         node.rooms.mesh.partial.values().map(Vec::len).sum()
     }

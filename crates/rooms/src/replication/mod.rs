@@ -244,9 +244,9 @@ fn owner_in<'a>(ranking: &'a Ranking, room: &RoomName) -> Option<&'a str> {
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Adopts a changed view: gives up rooms that other nodes own now, requests confirmations from
     /// all members, and repeats pending requests.
-    pub fn adopt_room_view(&mut self, now: Instant) {
+    pub fn adopt_room_view(&mut self, view: &View) {
         let before = self.mesh.members.clone();
-        if !self.mesh.adopt(self.cx.view()) {
+        if !self.mesh.adopt(view) {
             return;
         }
         let joined: Vec<_> = self.mesh.members.difference(&before).cloned().collect();
@@ -255,16 +255,16 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.queue_unclaims_of_left();
         self.review_rooms(&joined);
         self.mesh.left = &before - &self.mesh.members;
-        self.start_barrier(now);
-        self.finish_barrier(now);
+        self.start_barrier();
+        self.finish_barrier();
         self.answer_known_queries();
         self.ask_for_claims();
-        self.resend_requests(now, |_| true);
+        self.resend_requests(|_| true);
     }
 
     /// Handles the restart of a peer: it has lost its rooms and copies. Sweeps begin a new epoch of
     /// the rooms that it backed up.
-    pub fn room_peer_restarted(&mut self, now: Instant, node: &NodeId) {
+    pub fn room_peer_restarted(&mut self, node: &NodeId) {
         for (_, copy) in self.mesh.copies.iter_mut() {
             copy.from.take_if(|from| *from == *node);
         }
@@ -274,40 +274,39 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let backed_up = self.mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(node));
         self.mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
         self.queue_unclaims(node);
-        self.resend_requests(now, |owner| owner == node.as_str());
-        self.query_members(now);
+        self.resend_requests(|owner| owner == node.as_str());
+        self.query_members();
     }
 
     /// Does the periodic work of rooms that this node owns or backs up.
-    pub(crate) fn sweep_copies(&mut self, now: Instant) {
-        self.repeat_requests(now);
-        self.repeat_queries(now);
+    pub(crate) fn sweep_copies(&mut self) {
+        self.repeat_requests();
+        self.repeat_queries();
         self.continue_answers();
         self.send_unsent_copies();
-        self.assign_backups(now);
+        self.assign_backups();
         self.queue_unclaims_of_left();
-        self.apply_unclaims(now);
+        self.apply_unclaims();
         self.ask_for_claims();
-        self.handle_deadlines(now);
+        self.handle_deadlines();
         self.make_space();
-        self.report_full_rooms(now);
+        self.report_full_rooms();
     }
 
     /// Announces a result to the nodes with seats, and takes its changes.
-    fn announce(&mut self, now: Instant, room: &RoomName, result: &mut OpResult) {
+    fn announce(&mut self, room: &RoomName, result: &mut OpResult) {
         self.notify_peers(room, result);
         let (at, changes) = (result.stamp(), std::mem::take(&mut result.changes));
         let queue_moved = std::mem::take(&mut result.queue_moved);
         let is_here = std::mem::take(&mut result.nodes).contains(&self.mesh.id);
-        if is_here && self.follow_epoch(now, room, result.epoch, at) {
-            self.room_changed(now, room, at, changes, queue_moved);
+        if is_here && self.follow_epoch(room, result.epoch, at) {
+            self.room_changed(room, at, changes, queue_moved);
         }
     }
 
     /// Announces a result, and sends it to the node that requested it.
     fn commit(
         &mut self,
-        now: Instant,
         room: &RoomName,
         (clock, entry): (u64, &LogEntry),
         requester: Option<&Requester>,
@@ -315,9 +314,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     ) {
         result.epoch = self.mesh.epoch_of(room);
         self.mesh.record_commit(room, (clock, entry), &result);
-        self.announce(now, room, &mut result);
+        self.announce(room, &mut result);
         match requester {
-            Some(requester) if requester.node == self.mesh.id => self.request_answered(now, requester.id, result),
+            Some(requester) if requester.node == self.mesh.id => self.request_answered(requester.id, result),
             Some(requester) => self.send_result(requester, &result),
             None => {}
         }

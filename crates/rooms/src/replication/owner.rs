@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{NodeId, RoomName};
@@ -179,26 +178,20 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Applies a request for a room that this node owns, or parks it until the barrier is complete.
     /// Ignores requests for other rooms, and of nodes outside the view: their nodes repeat them.
     /// `seen` is the highest epoch of the room that the requesting node has seen.
-    pub(super) fn room_requested(
-        &mut self,
-        now: Instant,
-        requester: Requester,
-        (room, seen): (RoomName, u64),
-        op: Operation,
-    ) {
+    pub(super) fn room_requested(&mut self, requester: Requester, (room, seen): (RoomName, u64), op: Operation) {
         // Seats at a node outside the view would count as lost.
         if !self.mesh.owns(&room) || !self.mesh.members.contains(&requester.node) {
             return;
         }
         let is_new = !self.mesh.owned.contains_key(&room);
         if is_new && !self.mesh.barrier.is_complete() {
-            return self.mesh.barrier.park(now, requester, ((room, seen), op));
+            return self.mesh.barrier.park(self.now, requester, ((room, seen), op));
         }
-        if self.refuse_for_space(now, &requester, (&room, seen), &op) {
+        if self.refuse_for_space(&requester, (&room, seen), &op) {
             return;
         }
         if is_new {
-            let epoch = self.mesh.clock(now);
+            let epoch = self.mesh.clock(self.now);
             self.mesh.own(&room, Room::default(), (LogPosition::default(), epoch), BTreeSet::new());
             let backup = self.backup_for(&room);
             if let Some(owned) = self.mesh.owned.get_mut(&room) {
@@ -214,22 +207,22 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             if let Some(owned) = self.mesh.owned.get_mut(&room) {
                 owned.at.epoch = seen;
             }
-            self.assign_backup(now, &room);
+            self.assign_backup(&room);
         } else if is_outdated {
             // Another node has owned the room meanwhile, and this one did not see that view.
             self.mesh.give_up(&room);
             self.mesh.outdated.insert(room.clone(), seen);
-            self.mesh.barrier.park(now, requester, ((room, seen), op));
-            return self.restart_barrier(now);
+            self.mesh.barrier.park(self.now, requester, ((room, seen), op));
+            return self.restart_barrier();
         }
         if let Some(nodes) = self.mesh.expiring.remove(&room) {
             // The request may claim a seat, which then stays.
-            self.unclaim_seats(now, &room, nodes);
+            self.unclaim_seats(&room, nodes);
         }
         if self.mesh.owned.get_mut(&room).is_some_and(|it| it.lacks(seen, &op)) {
-            self.apply_entry(now, &room, &LogEntry::Lost, None);
+            self.apply_entry(&room, &LogEntry::Lost, None);
         }
-        self.apply_entry(now, &room, &LogEntry::Operation(op), Some(&requester));
+        self.apply_entry(&room, &LogEntry::Operation(op), Some(&requester));
         self.make_space();
     }
 
@@ -244,17 +237,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Applies an entry, and sends it to the backup or, without one, commits it. If the copy before
     /// it is not sent yet, that copy will contain it, and the requester repeats its request.
-    pub(super) fn apply_entry(
-        &mut self,
-        now: Instant,
-        name: &RoomName,
-        entry: &LogEntry,
-        requester: Option<&Requester>,
-    ) {
+    pub(super) fn apply_entry(&mut self, name: &RoomName, entry: &LogEntry, requester: Option<&Requester>) {
         if self.mesh.unassigned.contains(name) {
-            self.assign_backup(now, name);
+            self.assign_backup(name);
         }
-        let clock = self.mesh.clock(now);
+        let clock = self.mesh.clock(self.now);
         let rules = self.mesh.rules.of(name);
         let applied = self.mesh.owned.change(name, |owned| {
             owned.at.number += 1;
@@ -263,7 +250,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         });
         let Some((result, at, is_sent, backup)) = applied else { return };
         self.mesh.update_deadline(clock, name);
-        let Some(backup) = backup else { return self.commit(now, name, (clock, entry), requester, result) };
+        let Some(backup) = backup else { return self.commit(name, (clock, entry), requester, result) };
         if !is_sent {
             // The copy will contain it. The requester repeats the request.
             return;
@@ -271,15 +258,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let requester = requester.map(|requester| (requester.node.as_str(), requester.id));
         let item = Item::RoomLog { room: name.as_str(), at, now: clock, entry: &codec::to_bytes(entry), requester };
         if !self.send_item(&backup, &item, true) {
-            self.assign_backup(now, name);
+            self.assign_backup(name);
         }
     }
 
     /// Takes over the rooms that this node owns by the present view, from their latest copies.
     /// Rebuilds those in `reported`, rooms with seats at a node, that have no copy. Sweeps give the
     /// rooms backups and ask for claims.
-    pub(super) fn take_over_rooms(&mut self, now: Instant, reported: BTreeSet<(RoomName, NodeId)>) {
-        let clock = self.mesh.clock(now);
+    pub(super) fn take_over_rooms(&mut self, reported: BTreeSet<(RoomName, NodeId)>) {
+        let clock = self.mesh.clock(self.now);
         let mut lost = Vec::new();
         let mut rooms: Vec<_> = self.mesh.copies.keys().filter(|room| self.mesh.owns(room)).cloned().collect();
         for name in &rooms {
@@ -304,7 +291,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         self.mesh.unassigned.extend(rooms);
         for room in lost {
-            self.apply_entry(now, &room, &LogEntry::Lost, None);
+            self.apply_entry(&room, &LogEntry::Lost, None);
         }
     }
 }
@@ -353,12 +340,12 @@ mod tests {
     #[test]
     fn seats_of_a_node_that_left_are_unclaimed_though_it_returned() {
         for returns in [false, true] {
-            let (now, (mut node, name)) = (Instant::now(), owner());
+            let (mut node, name) = owner();
             let MeshRooms { owned, rules, .. } = &mut node.rooms.mesh;
             owned.change(&name, |owned| owned.room.apply(rules, 1, &join("n1", 1))).unwrap();
-            node.set_view(now, &["n0"]);
+            node.set_view(&["n0"]);
             if returns {
-                node.set_view(now, &["n0", "n1"]);
+                node.set_view(&["n0", "n1"]);
                 assert!(node.rooms.mesh.expiring.contains_key(&name), "it may claim its seats now");
             }
             let expire = |node: &Node| {
@@ -366,19 +353,19 @@ mod tests {
                 owned[&name].room.deadline(rules).is_some()
             };
             assert!(!expire(&node));
-            node.sweep(now);
+            node.sweep();
             assert!(expire(&node), "{returns}");
         }
     }
 
     #[test]
     fn repeated_request_carries_the_latest_epoch_of_its_room() {
-        let (now, mut node) = (Instant::now(), node("n0"));
+        let mut node = node("n0");
         let name = node.room_of("n1");
         node.rooms.request_for_operator(1, Request { room: name.clone(), op: Operation::List { after: None } });
-        node.step().send_room_tasks(now);
+        node.step().send_room_tasks();
         node.rooms.mesh.record_epoch(&name, 10);
-        node.step().resend_requests(now, |owner| owner == "n1");
+        node.step().resend_requests(|owner| owner == "n1");
         let items = node.fill_lanes();
         let epochs = items.iter().filter_map(|item| match Item::take(&mut &item[..]) {
             Ok(Item::RoomRequest { epoch, .. }) => Some(epoch),
@@ -394,7 +381,7 @@ mod tests {
             node.rooms.mesh.barrier.waiting.clear();
             let requester = Requester { node: NodeId::new("n1").unwrap(), id: RoomRequestId(1) };
             let list = Operation::List { after: None };
-            node.step().room_requested(Instant::now(), requester, (name.clone(), seen), list);
+            node.step().room_requested(requester, (name.clone(), seen), list);
             let mesh = &node.rooms.mesh;
             assert_eq!((mesh.owned.contains_key(&name), mesh.barrier.is_complete()), (is_owner, is_owner), "{seen}");
         }
@@ -402,14 +389,14 @@ mod tests {
 
     #[test]
     fn backup_without_the_copy_refuses_the_log_behind_it() {
-        let (now, (mut owner, name)) = (Instant::now(), owner());
-        owner.step().assign_backup(now, &name);
-        owner.step().apply_entry(now, &name, &LogEntry::Lost, None);
+        let (mut owner, name) = owner();
+        owner.step().assign_backup(&name);
+        owner.step().apply_entry(&name, &LogEntry::Lost, None);
         let at = owner.rooms.mesh.owned[&name].at;
         for (at, is_accepted) in [(at, false), (LogPosition { number: 1, ..at }, true)] {
             let (mut backup, entry) = (node("n1"), codec::to_bytes(&LogEntry::Lost));
             let item = Item::RoomLog { room: name.as_str(), at, now: 1, entry: &entry, requester: None };
-            backup.step().room_logged(now, &NodeId::new("n0").unwrap(), &item);
+            backup.step().room_logged(&NodeId::new("n0").unwrap(), &item);
             assert_eq!(backup.rooms.mesh.copies.contains_key(&name), is_accepted, "{at:?}");
         }
     }

@@ -1,7 +1,5 @@
 //! Items of peers about rooms.
 
-use std::time::Instant;
-
 use signaling_protocol::{NodeId, RoomName};
 use signaling_wire::forward::Item;
 
@@ -10,31 +8,31 @@ use crate::{Context, Stamp, Step};
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Handles an item of a peer about rooms. Ignores others.
-    pub fn received(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
+    pub fn received(&mut self, sender: &NodeId, item: &Item<'_>) {
         match item {
-            Item::RoomRequest { id, room, epoch, op } => self.room_requested_by(now, sender, *id, (room, *epoch), op),
-            Item::RoomResult { id, result } => self.room_result(now, *id, result),
-            Item::RoomLog { .. } => self.room_logged(now, sender, item),
-            Item::RoomCopy { .. } => self.room_copy_part(now, sender, item),
-            Item::RoomCopied { room, epoch, accepted } => self.room_copied(now, sender, room, *epoch, *accepted),
+            Item::RoomRequest { id, room, epoch, op } => self.room_requested_by(sender, *id, (room, *epoch), op),
+            Item::RoomResult { id, result } => self.room_result(*id, result),
+            Item::RoomLog { .. } => self.room_logged(sender, item),
+            Item::RoomCopy { .. } => self.room_copy_part(sender, item),
+            Item::RoomCopied { room, epoch, accepted } => self.room_copied(sender, room, *epoch, *accepted),
             Item::RoomRetired { room, epoch } => self.room_retired(sender, room, *epoch),
-            Item::RoomsFull => self.peer_rooms_full(now, sender),
+            Item::RoomsFull => self.peer_rooms_full(sender),
             Item::ClaimSeats(room) => {
                 if let Ok(room) = RoomName::new(room) {
                     self.claim_seats(&room);
                 }
             }
-            Item::ViewQuery { view, query, adoption } => self.view_queried(now, sender, (*view, *query), *adoption),
+            Item::ViewQuery { view, query, adoption } => self.view_queried(sender, (*view, *query), *adoption),
             Item::ViewConfirmed { query, adoption, rooms, last } => {
-                self.view_confirmed(now, sender, (*query, *adoption), rooms, *last);
+                self.view_confirmed(sender, (*query, *adoption), rooms, *last);
             }
             Item::RoomChanged { room, incarnation, epoch, version, changes, queue_moved } => {
                 let Ok(room) = RoomName::new(room) else { return };
                 let at = Stamp { incarnation: *incarnation, version: *version };
                 match changes.iter().map(change_from_wire).collect() {
                     Some(changes) => {
-                        if self.follow_epoch(now, &room, *epoch, at) {
-                            self.room_changed(now, &room, at, changes, *queue_moved);
+                        if self.follow_epoch(&room, *epoch, at) {
+                            self.room_changed(&room, at, changes, *queue_moved);
                         }
                     }
                     None => self.local.dropped += 1,

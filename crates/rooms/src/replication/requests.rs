@@ -118,97 +118,97 @@ impl Requests {
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Sends the queued operations to the owners of their rooms. Background ones stay queued while
     /// 10,000 requests have no answer.
-    pub fn send_room_tasks(&mut self, now: Instant) {
+    pub fn send_room_tasks(&mut self) {
         while let Some(task) = self.local.next_task(self.mesh.requests.len() < MAX_BACKGROUND) {
-            let id = self.mesh.requests.add(now, task);
-            self.send_request(now, id);
+            let id = self.mesh.requests.add(self.now, task);
+            self.send_request(id);
         }
     }
 
     /// Sends a request again, without seats that have ended meanwhile.
-    fn send_again(&mut self, now: Instant, id: RoomRequestId) {
+    fn send_again(&mut self, id: RoomRequestId) {
         let Some(Request { task, .. }) = self.mesh.requests.pending.get(&id) else { return };
         let room = &task.request().room;
         let Some(task) = task.without_seats(|session| !self.local.has_seat(session, room)) else {
-            return self.send_request(now, id);
+            return self.send_request(id);
         };
         // Answers to the former request name other seats.
-        let next = self.mesh.requests.add(now, task);
+        let next = self.mesh.requests.add(self.now, task);
         self.mesh.requests.remove(id);
-        self.send_request(now, next);
+        self.send_request(next);
     }
 
-    fn send_request(&mut self, now: Instant, id: RoomRequestId) {
+    fn send_request(&mut self, id: RoomRequestId) {
         let Some(Request { task, sent, .. }) = self.mesh.requests.pending.get_mut(&id) else { return };
-        *sent = now;
+        *sent = self.now;
         let request = task.request().clone();
         let Some(owner) = self.mesh.owner_of(&request.room).and_then(|owner| NodeId::new(owner).ok()) else { return };
         let epoch = self.local.epoch(&request.room).max(self.mesh.requests.epoch(&request.room));
         if owner == self.mesh.id {
             let requester = Requester { node: owner, id };
-            return self.room_requested(now, requester, (request.room, epoch), request.op);
+            return self.room_requested(requester, (request.room, epoch), request.op);
         }
         let op = codec::to_bytes(&request.op);
         let item = Item::RoomRequest { id, room: request.room.as_str(), epoch, op: &op };
         // A lane without progress would deliver the request too late, and each repetition of it.
-        if !self.cx.is_stalled(now, owner.as_str()) {
+        if !self.cx.is_stalled(self.now, owner.as_str()) {
             self.send_item(&owner, &item, true);
         }
     }
 
     /// Sends the pending requests again to those owners for which `wanted` returns `true`.
-    pub(super) fn resend_requests(&mut self, now: Instant, wanted: impl Fn(&str) -> bool) {
+    pub(super) fn resend_requests(&mut self, wanted: impl Fn(&str) -> bool) {
         let owner = |request: &Request| self.mesh.owner_of(&request.task.request().room);
         for id in self.mesh.requests.ids(|request| owner(request).is_some_and(&wanted)) {
-            self.send_again(now, id);
+            self.send_again(id);
         }
     }
 
     /// Ends requests of clients and operators after 2 s, and repeats the others every 300 ms.
-    pub(super) fn repeat_requests(&mut self, now: Instant) {
-        let is_over =
-            |request: &Request| request.task.is_awaited() && now.saturating_duration_since(request.since) >= TIMEOUT;
+    pub(super) fn repeat_requests(&mut self) {
+        let is_over = |request: &Request| {
+            request.task.is_awaited() && self.now.saturating_duration_since(request.since) >= TIMEOUT
+        };
         let overdue = self.mesh.requests.ids(is_over);
         let overdue: Vec<_> = overdue.into_iter().filter_map(|id| Some((id, self.mesh.requests.remove(id)?))).collect();
         self.mesh.counts.timeouts += overdue.len() as u64;
-        let is_due = |request: &Request| now.saturating_duration_since(request.sent) >= REPEAT_INTERVAL;
+        let is_due = |request: &Request| self.now.saturating_duration_since(request.sent) >= REPEAT_INTERVAL;
         let due = self.mesh.requests.ids(is_due);
         for (id, request) in &overdue {
             self.mesh.requests.remember(*id, &request.task);
         }
         for (_, request) in overdue {
-            self.room_answered(now, request.task, Err(Unavailable("its owner does not answer".into())));
+            self.room_answered(request.task, Err(Unavailable("its owner does not answer".into())));
         }
         for id in due {
-            self.send_again(now, id);
+            self.send_again(id);
         }
     }
 
     /// Handles the request of a peer.
     pub(crate) fn room_requested_by(
         &mut self,
-        now: Instant,
         sender: &NodeId,
         id: RoomRequestId,
         (room, seen): (&str, u64),
         op: &[u8],
     ) {
         match (RoomName::new(room), codec::from_bytes(op)) {
-            (Ok(room), Ok(op)) => self.room_requested(now, Requester { node: sender.clone(), id }, (room, seen), op),
+            (Ok(room), Ok(op)) => self.room_requested(Requester { node: sender.clone(), id }, (room, seen), op),
             _ => self.local.dropped += 1,
         }
     }
 
     /// Handles the result of a request of this node.
-    pub(crate) fn room_result(&mut self, now: Instant, id: RoomRequestId, result: &[u8]) {
+    pub(crate) fn room_result(&mut self, id: RoomRequestId, result: &[u8]) {
         match codec::from_bytes(result) {
-            Ok(result) => self.request_answered(now, id, result),
+            Ok(result) => self.request_answered(id, result),
             Err(_) => self.local.dropped += 1,
         }
     }
 
     /// Handles the result of a request. A repeated one has no effect.
-    pub(super) fn request_answered(&mut self, now: Instant, id: RoomRequestId, result: OpResult) {
+    pub(super) fn request_answered(&mut self, id: RoomRequestId, result: OpResult) {
         let pending = self.mesh.requests.pending.get(&id).map(|request| &request.task.request().room);
         let is_outdated =
             |room| self.local.is_outdated(room, result.epoch) || result.epoch < self.mesh.requests.epoch(room);
@@ -220,9 +220,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             if sent != since {
                 self.mesh.requests.remember(id, &task);
             }
-            self.room_answered(now, task, Ok(result));
+            self.room_answered(task, Ok(result));
         } else if let Some(task) = self.mesh.requests.uncertain.get(&id).cloned() {
-            self.joined_late(now, &task, &result);
+            self.joined_late(&task, &result);
         }
     }
 

@@ -1,7 +1,6 @@
 //! Seats in the rooms that this node owns: claims after a loss or a takeover, and expiry.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 use signaling_protocol::{NodeId, RoomName};
 use signaling_wire::forward::Item;
@@ -76,24 +75,24 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Applies queued unclaims in at most 500 rooms. `Rules::stale` later the seats expire, unless
     /// their sessions claim them at any node.
-    pub(super) fn apply_unclaims(&mut self, now: Instant) {
+    pub(super) fn apply_unclaims(&mut self) {
         for _ in 0..ROOMS_PER_SWEEP {
             let Some((room, nodes)) = self.mesh.expiring.pop_first() else { break };
-            self.unclaim_seats(now, &room, nodes);
+            self.unclaim_seats(&room, nodes);
         }
     }
 
     /// Unclaims the seats at lost nodes in one room.
-    pub(super) fn unclaim_seats(&mut self, now: Instant, room: &RoomName, lost: BTreeSet<NodeId>) {
+    pub(super) fn unclaim_seats(&mut self, room: &RoomName, lost: BTreeSet<NodeId>) {
         for node in lost {
-            self.apply_entry(now, room, &LogEntry::Unclaim(node), None);
+            self.apply_entry(room, &LogEntry::Unclaim(node), None);
         }
     }
 
     /// Handles passed deadlines of at most 500 rooms: unclaimed seats expire, and clients waiting
     /// for the end of `SETTLE_MS` are admitted. Forgets rooms that are finished.
-    pub(super) fn handle_deadlines(&mut self, now: Instant) {
-        let clock = self.mesh.clock(now);
+    pub(super) fn handle_deadlines(&mut self) {
+        let clock = self.mesh.clock(self.now);
         let due: Vec<_> =
             self.mesh.deadlines.iter().take_while(|(at, _)| *at <= clock).take(ROOMS_PER_SWEEP).cloned().collect();
         for (at, name) in due {
@@ -103,7 +102,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 continue;
             };
             if !owned.room.is_finished(clock) {
-                self.apply_entry(now, &name, &LogEntry::Operation(Operation::Claim { seats: Vec::new() }), None);
+                self.apply_entry(&name, &LogEntry::Operation(Operation::Claim { seats: Vec::new() }), None);
                 continue;
             }
             self.end_room(&name);

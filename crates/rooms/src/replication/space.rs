@@ -111,20 +111,19 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// changes nothing, so it needs no backup.
     pub(super) fn refuse_for_space(
         &mut self,
-        now: Instant,
         requester: &Requester,
         (room, seen): (&RoomName, u64),
         op: &Operation,
     ) -> bool {
         let owned = self.mesh.owned.get(room);
         let backup = owned.map_or_else(|| self.backup_for(room), |owned| owned.backup.clone());
-        if !self.mesh.refuses(now, room, backup.as_ref(), op) {
+        if !self.mesh.refuses(self.now, room, backup.as_ref(), op) {
             return false;
         }
         // The requesting node ignores results of earlier epochs.
         let result = OpResult { epoch: self.mesh.epoch_of(room).max(seen), is_refused: true, ..OpResult::default() };
         match requester.node == self.mesh.id {
-            true => self.request_answered(now, requester.id, result),
+            true => self.request_answered(requester.id, result),
             false => self.send_result(requester, &result),
         }
         true
@@ -139,20 +138,20 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Reports to all peers, once per second, that this node has no bytes left for rooms.
-    pub(super) fn report_full_rooms(&mut self, now: Instant) {
-        let is_due = |at: Instant| now.saturating_duration_since(at) >= REPORT_INTERVAL;
+    pub(super) fn report_full_rooms(&mut self) {
+        let is_due = |at: Instant| self.now.saturating_duration_since(at) >= REPORT_INTERVAL;
         if self.mesh.is_full() && self.mesh.space.reported_at.is_none_or(is_due) {
-            self.mesh.space.reported_at = Some(now);
+            self.mesh.space.reported_at = Some(self.now);
             self.send_item_to_all(&Item::RoomsFull);
         }
     }
 
     /// Handles the report of a peer that has no bytes left for rooms.
-    pub(crate) fn peer_rooms_full(&mut self, now: Instant, sender: &NodeId) {
+    pub(crate) fn peer_rooms_full(&mut self, sender: &NodeId) {
         let MeshRooms { members, space, .. } = &mut self.mesh;
         if members.contains(sender) {
             space.full_peers.retain(|peer, _| members.contains(peer));
-            space.full_peers.insert(sender.clone(), now);
+            space.full_peers.insert(sender.clone(), self.now);
         }
     }
 }
@@ -185,7 +184,7 @@ mod tests {
 
     fn ask(node: &mut Node, room: usize, op: Operation) {
         let requester = Requester { node: NodeId::new("n0").unwrap(), id: RoomRequestId(1) };
-        node.step().room_requested(Instant::now(), requester, (name(room), 0), op);
+        node.step().room_requested(requester, (name(room), 0), op);
     }
 
     #[test]
@@ -246,13 +245,14 @@ mod tests {
 
     #[test]
     fn join_is_refused_while_the_backup_reports_no_bytes() {
-        let (now, mut node) = (Instant::now(), node(usize::MAX));
-        node.set_view(now, &["n0", "n1"]);
+        let mut node = node(usize::MAX);
+        node.set_view(&["n0", "n1"]);
         let backup = NodeId::new("n1").unwrap();
-        node.step().peer_rooms_full(now, &backup);
-        let refuses =
-            |node: &Node, after| node.rooms.mesh.refuses(now + after, &name(0), Some(&backup), &join("alice", 1, 0));
+        node.step().peer_rooms_full(&backup);
+        let refuses = |node: &Node, after| {
+            node.rooms.mesh.refuses(node.now + after, &name(0), Some(&backup), &join("alice", 1, 0))
+        };
         assert!(refuses(&node, REPORT_INTERVAL) && !refuses(&node, REPORT_VALIDITY));
-        assert!(!node.rooms.mesh.refuses(now, &name(0), None, &join("alice", 1, 0)));
+        assert!(!node.rooms.mesh.refuses(node.now, &name(0), None, &join("alice", 1, 0)));
     }
 }

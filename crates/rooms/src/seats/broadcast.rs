@@ -1,7 +1,7 @@
 //! Broadcasts: one message for each other member of a room. The sender receives one answer when all
 //! outcomes are known.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use signaling_protocol::RoomName;
 use signaling_protocol::server::ServerMessage;
@@ -13,7 +13,7 @@ use super::command::Refusal;
 use super::limits::{fan_out_budget, rate_limited};
 use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
-use crate::{Context, OpResult, Operation, Output, Socket, SocketKey, Step};
+use crate::{Context, OpResult, Operation, Output, Rooms, Socket, SocketKey, Step};
 
 /// A broadcast with members whose outcomes are not known yet.
 #[derive(Debug)]
@@ -37,7 +37,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// refusal.
     pub fn check_broadcast_wait(
         &mut self,
-        now: Instant,
         key: SocketKey,
         number: MessageNumber,
         is_repeated: bool,
@@ -47,7 +46,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         let native = self.cx.socket(key).filter(|session| !session.is_of_dialect());
         let of = native.map(fan_out_budget);
-        let wait = of.and_then(|of| self.local.budgets.remaining_wait(now, of));
+        let wait = of.and_then(|of| self.local.budgets.remaining_wait(self.now, of));
         wait.map_or(Ok(false), |wait| Err(rate_limited(BudgetKind::FanOut, wait)))
     }
 
@@ -63,7 +62,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Returns the time until the sender's budget allows a broadcast to `members`. `None`: it may be
     /// sent now.
-    fn check_budget(&mut self, now: Instant, command: &Command<M>, members: u64) -> Option<Duration> {
+    fn check_budget(&mut self, command: &Command<M>, members: u64) -> Option<Duration> {
         let CommandKind::Broadcast { may_be_accepted, .. } = command.kind else { return None };
         let rate = self.local.settings.broadcast_rate?;
         let session = self.cx.socket(command.key)?;
@@ -72,8 +71,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             return None;
         }
         let of = fan_out_budget(session);
-        let wait = self.local.budgets.wait(now, of, rate, members)?;
-        self.local.budgets.record_wait(now, of, wait);
+        let wait = self.local.budgets.wait(self.now, of, rate, members)?;
+        self.local.budgets.record_wait(self.now, of, wait);
         Some(wait)
     }
 
@@ -84,7 +83,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// above the budget is refused; that of a dialect's client is delayed while its socket is open.
     pub(super) fn members_found(
         &mut self,
-        now: Instant,
         session: SessionId,
         room: &RoomName,
         command: &Command<M>,
@@ -97,10 +95,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             false => is_other,
         };
         if may_miss {
-            self.hold_command(now, session, command);
-        } else if is_first_page && let Some(wait) = self.check_budget(now, command, result.count.saturating_sub(1)) {
-            if let Some(refusal) = self.over_budget(now, session, command, (wait, BudgetKind::FanOut)) {
-                self.finish(now, session, &[], Some(&refusal));
+            self.hold_command(session, command);
+        } else if is_first_page && let Some(wait) = self.check_budget(command, result.count.saturating_sub(1)) {
+            if let Some(refusal) = self.over_budget(session, command, (wait, BudgetKind::FanOut)) {
+                self.finish(session, &[], Some(&refusal));
             }
         } else if let Some(room_session) = self.local.sessions.get_mut(&session) {
             room_session.found.extend(result.members.iter().map(|member| member.client.clone()));
@@ -110,15 +108,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 let op = Operation::List { after: Some(last.clone()) };
                 self.local.enqueue(Urgency::Urgent, RoomTask::new(command.purpose(session), room.clone(), op));
             } else {
-                self.fan_out(now, session);
+                self.fan_out(session);
                 self.command_done(command.key);
-                self.next_command(now, session);
+                self.next_command(session);
             }
         }
     }
 
     /// Sends the broadcast, which is the session's first command, to all members but its sender.
-    fn fan_out(&mut self, now: Instant, session: SessionId) {
+    fn fan_out(&mut self, session: SessionId) {
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let mut members = std::mem::take(&mut room_session.found);
         let Some(Command { key, seq, number, id, kind, .. }) = room_session.take_first_command() else { return };
@@ -140,11 +138,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         members.retain(|member| member != session.client_id);
         broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
         let client = session.client_id.clone();
-        self.charge_fan_out(now, Some(key), client.as_str(), members.len() as u64);
+        self.charge_fan_out(Some(key), client.as_str(), members.len() as u64);
         self.local.counts.broadcasts += 1;
-        self.local.outputs.push(Output::FanOut { at: now, from: key, number, to: members, message });
+        self.local.outputs.push(Output::FanOut { at: self.now, from: key, number, to: members, message });
     }
+}
 
+impl<M> Rooms<M> {
     /// Counts one member's outcome: delivered if `written`, else unavailable. The last outcome
     /// answers the sender, unless its session has ended.
     pub fn count_broadcast_outcome(&mut self, key: SocketKey, number: MessageNumber, written: bool) {

@@ -58,7 +58,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     ///
     /// A later epoch with a lower version of the same incarnation has lost changes that clients
     /// here have. The node then restores its seats and requests the state.
-    pub(crate) fn follow_epoch(&mut self, now: Instant, room: &RoomName, epoch: u64, at: Stamp) -> bool {
+    pub(crate) fn follow_epoch(&mut self, room: &RoomName, epoch: u64, at: Stamp) -> bool {
         self.mesh.record_epoch(room, epoch);
         let is_later = epoch > self.local.epoch(room);
         if self.local.is_outdated(room, epoch) {
@@ -66,7 +66,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         let known = self.local.followed_state(room);
         if is_later && known.incarnation == at.incarnation && at.version < known.version {
-            self.handle_loss(now, room, at.incarnation);
+            self.handle_loss(room, at.incarnation);
         }
         true
     }
@@ -77,14 +77,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     ///
     /// Without `changes`, only the state `at` is known, and a lower version here counts as a gap.
     /// `queue_moved`: waiting clients need new positions. No effect if the room has no seat here.
-    pub(crate) fn room_changed(
-        &mut self,
-        now: Instant,
-        room: &RoomName,
-        at: Stamp,
-        changes: Vec<Change>,
-        queue_moved: bool,
-    ) {
+    pub(crate) fn room_changed(&mut self, room: &RoomName, at: Stamp, changes: Vec<Change>, queue_moved: bool) {
         let Some(local) = self.local.by_name.get_mut(room) else { return };
         let mut has_admissions = false;
         for change in &changes {
@@ -112,21 +105,21 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let Some(local) = self.local.by_name.get_mut(room) else { return };
         local.queue_moved |= queue_moved && !local.waiting.is_empty();
         if changes.is_empty() {
-            local.sequencer.exists(now, at);
+            local.sequencer.exists(self.now, at);
         } else {
-            local.sequencer.changed(now, at, changes);
+            local.sequencer.changed(self.now, at, changes);
         }
         let may_be_lost = local.sequencer.may_be_lost();
         self.local.active.insert(room.clone());
-        self.announce_changes(now, room);
+        self.announce_changes(room);
         if may_be_lost {
-            self.request_state(now, room);
+            self.request_state(room);
         }
     }
 
-    fn announce_changes(&mut self, now: Instant, room: &RoomName) {
+    fn announce_changes(&mut self, room: &RoomName) {
         let Some(local) = self.local.by_name.get_mut(room) else { return };
-        let Some(due) = local.sequencer.take_due(now) else { return };
+        let Some(due) = local.sequencer.take_due(self.now) else { return };
         due.changes.iter().for_each(|(_, change)| local.apply_to_member_list(change));
         let (incarnation, is_silent) = (local.sequencer.at().incarnation, local.events == RoomEvents::None);
         let changed: BTreeSet<_> = due.changes.iter().map(|(_, change)| change.client()).collect();
@@ -163,15 +156,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Does the pending work of rooms that are not idle: at most 2,000 in one sweep. The next sweep
     /// continues after the last one.
-    pub(super) fn process_active_rooms(&mut self, now: Instant) {
+    pub(super) fn process_active_rooms(&mut self) {
         let behind = self.local.active_until.take().map_or(Bound::Unbounded, Bound::Excluded);
         let mut active = self.local.active.range((behind, Bound::Unbounded));
         let rooms: Vec<_> = active.by_ref().take(ACTIVE_ROOMS_PER_SWEEP).cloned().collect();
         self.local.active_until = active.next().and(rooms.last()).cloned();
         for room in rooms {
-            self.announce_changes(now, &room);
-            self.request_state(now, &room);
-            self.request_positions(now, &room);
+            self.announce_changes(&room);
+            self.request_state(&room);
+            self.request_positions(&room);
             self.claim_unconfirmed(&room);
             if self.local.by_name.get(&room).is_none_or(LocalRoom::is_idle) {
                 self.local.active.remove(&room);
@@ -181,12 +174,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Requests the whole state of a room if a client here needs it. No effect while a request has
     /// no answer, or before the next one is due.
-    pub(super) fn request_state(&mut self, now: Instant, room: &RoomName) {
+    pub(super) fn request_state(&mut self, room: &RoomName) {
         let Some(local) = self.local.by_name.get_mut(room) else { return };
-        if local.state_requested.is_some() || local.next_request_at.is_some_and(|after| now < after) {
+        if local.state_requested.is_some() || local.next_request_at.is_some_and(|after| self.now < after) {
             return;
         }
-        if local.sequencer.needs_resync(now) {
+        if local.sequencer.needs_resync(self.now) {
             self.local.counts.resyncs += u64::from(!local.resyncing);
             local.resyncing = true;
             local.known_members.clear();
@@ -195,7 +188,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if !local.resyncing && local.lacking_state.is_empty() {
             return;
         }
-        local.state_requested = Some(now);
+        local.state_requested = Some(self.now);
         local.came_after_request.clear();
         local.sequencer.state_requested();
         let mut urgency = Urgency::Urgent;
@@ -205,16 +198,16 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             local.unconfirmed = local.sessions();
             self.claim_unconfirmed(room);
         }
-        let purpose = Purpose::State { requested: now };
+        let purpose = Purpose::State { requested: self.now };
         self.local.enqueue(urgency, RoomTask::new(purpose, room.clone(), Operation::List { after: None }));
     }
 
-    fn request_positions(&mut self, now: Instant, room: &RoomName) {
+    fn request_positions(&mut self, room: &RoomName) {
         let Some(local) = self.local.by_name.get_mut(room) else { return };
-        let is_time = local.positions_at.is_none_or(|at| now.saturating_duration_since(at) >= POSITION_INTERVAL);
+        let is_time = local.positions_at.is_none_or(|at| self.now.saturating_duration_since(at) >= POSITION_INTERVAL);
         if local.queue_moved && is_time {
             local.queue_moved = false;
-            local.positions_at = Some(now);
+            local.positions_at = Some(self.now);
             local.unconfirmed.extend(local.waiting.iter().copied());
         }
     }
@@ -224,13 +217,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     ///
     /// Returns `false` if the state may be incomplete, the room has no seat here, or all seats left
     /// after the request. Clients that came since may have seen later changes at other nodes.
-    pub(super) fn state_answered(
-        &mut self,
-        now: Instant,
-        requested: Instant,
-        room: &RoomName,
-        result: &OpResult,
-    ) -> bool {
+    pub(super) fn state_answered(&mut self, requested: Instant, room: &RoomName, result: &OpResult) -> bool {
         let at = result.stamp();
         let may_miss = self.may_miss_members(room, result) || self.misses_members(room, result);
         let Some(local) = self.local.by_name.get_mut(room) else { return false };
@@ -242,23 +229,23 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let is_new_loss = local.sequencer.is_other(at.incarnation) && !local.sequencer.requested_as_lost();
         if is_new_loss || local.sequencer.fell_to(at) {
             // The seats of this node are not restored yet.
-            self.handle_loss(now, room, at.incarnation);
+            self.handle_loss(room, at.incarnation);
             return true;
         }
         if may_miss {
             if !local.sequencer.may_be_lost() {
                 self.local.schedule_claims(room);
             }
-            self.local.retry_state(room, now + STATE_RETRY);
+            self.local.retry_state(room, self.now + STATE_RETRY);
             return false;
         }
         if local.sequencer.is_past(at) {
             // Later changes arrived from a peer node before this answer.
-            self.local.retry_state(room, now + STATE_RETRY_SOON);
+            self.local.retry_state(room, self.now + STATE_RETRY_SOON);
             return true;
         }
         if std::mem::take(&mut local.resyncing) || local.sequencer.at().version == NO_STATE.version {
-            local.sequencer.resynced(now, at);
+            local.sequencer.resynced(self.now, at);
             // Sessions may have joined since the question.
             local.lacking_state.extend(&local.members);
         }

@@ -78,7 +78,7 @@ const TOO_MUCH_DATA: Refusal =
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Queues a client's command. No effect if its session has ended.
-    pub fn command(&mut self, now: Instant, command: Command<M>) {
+    pub fn command(&mut self, command: Command<M>) {
         let Some(session) = self.cx.socket(command.key) else { return };
         self.local.sockets.entry(command.key).or_default().commands += 1;
         let (id, client) = (session.id, session.client_id.clone());
@@ -91,20 +91,20 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let room_session = self.local.session(id, new);
         room_session.commands.push_back(command);
         if room_session.commands.len() == 1 {
-            self.next_command(now, id);
+            self.next_command(id);
         }
     }
 
     /// Queues the request of the first command, or delays it. One that needs none is answered
     /// at once.
-    pub(super) fn next_command(&mut self, now: Instant, session: SessionId) {
+    pub(super) fn next_command(&mut self, session: SessionId) {
         while let Some(room_session) = self.local.sessions.get_mut(&session)
             && let Some(command) = room_session.commands.front()
         {
             room_session.found.clear();
             let refused = match (&command.kind, command.room.clone()) {
                 (CommandKind::Signal { .. }, _) => self.ask_for_recipient(session),
-                (_, Some(room)) => self.ask_for_command(now, session, &room),
+                (_, Some(room)) => self.ask_for_command(session, &room),
                 (_, None) => {
                     // It waited behind earlier commands, and counts for its own socket alone.
                     let key = command.key;
@@ -125,7 +125,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Queues the request of a session's first command, which is about this room. Delays the
     /// command if its client must wait for its budget.
-    fn ask_for_command(&mut self, now: Instant, session: SessionId, room: &RoomName) -> Result<(), Refusal> {
+    fn ask_for_command(&mut self, session: SessionId, room: &RoomName) -> Result<(), Refusal> {
         let Some(room_session) = self.local.sessions.get(&session) else { return Err(NOT_IN_ROOM) };
         let Some(command) = room_session.commands.front() else { return Err(NOT_IN_ROOM) };
         let requester = room_session.requester(session, command.number, &self.mesh.id);
@@ -168,9 +168,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             CommandKind::Members { .. } => true,
             _ => false,
         };
-        if is_limited && let Some(over @ (_, kind)) = self.check_rates(now, command, seat.is_some()) {
+        if is_limited && let Some(over @ (_, kind)) = self.check_rates(command, seat.is_some()) {
             let command = command.clone();
-            let Some(refusal) = self.over_budget(now, session, &command, over) else { return Ok(()) };
+            let Some(refusal) = self.over_budget(session, &command, over) else { return Ok(()) };
             let counts = &mut self.local.counts;
             match (command.kind, kind) {
                 (CommandKind::Join { .. }, BudgetKind::FanOut) => counts.joins_over_fan_out += 1,
@@ -211,35 +211,29 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Answers the first command of a session without a result: a signal by earlier answers
     /// about its recipient, others by [`ROOM_UNAVAILABLE`].
-    pub(super) fn command_failed(&mut self, now: Instant, at: (SessionId, SocketKey, Seq)) {
+    pub(super) fn command_failed(&mut self, at: (SessionId, SocketKey, Seq)) {
         match self.first_command(at).map(|command| command.kind) {
-            Some(CommandKind::Signal { to, .. }) => self.recipient_unconfirmed(now, at.0, &to),
-            Some(_) => self.finish(now, at.0, &[], Some(&ROOM_UNAVAILABLE)),
+            Some(CommandKind::Signal { to, .. }) => self.recipient_unconfirmed(at.0, &to),
+            Some(_) => self.finish(at.0, &[], Some(&ROOM_UNAVAILABLE)),
             None => {}
         }
     }
 
     /// Handles the owner's result for a session's first command. The caller handles its changes.
-    pub(super) fn command_answered(
-        &mut self,
-        now: Instant,
-        at: (SessionId, SocketKey, Seq),
-        room: &RoomName,
-        result: &OpResult,
-    ) {
+    pub(super) fn command_answered(&mut self, at: (SessionId, SocketKey, Seq), room: &RoomName, result: &OpResult) {
         let Some(command) = self.first_command(at) else { return };
         let (session, key, _) = at;
         match &command.kind {
-            CommandKind::Signal { to, .. } => self.recipient_answered(now, session, room, to, result),
+            CommandKind::Signal { to, .. } => self.recipient_answered(session, room, to, result),
             CommandKind::Join { .. } if self.has_lost_seat(session, room, result) => {
                 // The join is repeated once the seat is restored.
                 if self.local.is_other_incarnation(room, result.incarnation) {
-                    self.handle_loss(now, room, result.incarnation);
+                    self.handle_loss(room, result.incarnation);
                 }
                 self.local.restore(room, &[session], 0);
-                self.hold_command(now, session, &command);
+                self.hold_command(session, &command);
             }
-            CommandKind::Join { .. } => self.joined(now, session, room, &command, result),
+            CommandKind::Join { .. } => self.joined(session, room, &command, result),
             CommandKind::Leave | CommandKind::LeaveAll => {
                 self.end_seat(session, room);
                 if result.statuses.first().is_some_and(|status| status.is_present())
@@ -249,10 +243,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     let requester = room_session.requester(session, command.number, &self.mesh.id);
                     self.drop_unknown_seat(session, room, requester);
                 }
-                self.finish(now, session, &[left(room)], None);
+                self.finish(session, &[left(room)], None);
             }
             CommandKind::Members { after: None } if self.may_miss_members(room, result) => {
-                self.hold_command(now, session, &command);
+                self.hold_command(session, &command);
             }
             CommandKind::Members { after } => {
                 let has_seat = self.local.has_seat(session, room);
@@ -260,18 +254,18 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     self.local.record_sent(room, session, result.stamp());
                 }
                 let answer = messages::joined(room, result, after.as_ref());
-                self.charge_answer(now, session, &answer);
-                self.finish(now, session, &[answer], None);
+                self.charge_answer(session, &answer);
+                self.finish(session, &[answer], None);
             }
-            CommandKind::Broadcast { .. } => self.members_found(now, session, room, &command, result),
+            CommandKind::Broadcast { .. } => self.members_found(session, room, &command, result),
         }
     }
 
     /// Refuses a session's first command, a join, whose room has no bytes left. A seat stays.
-    pub(super) fn refused_for_space(&mut self, now: Instant, at: (SessionId, SocketKey, Seq)) {
+    pub(super) fn refused_for_space(&mut self, at: (SessionId, SocketKey, Seq)) {
         self.local.counts.joins_over_bytes += 1;
         if self.first_command(at).is_some() {
-            self.finish(now, at.0, &[], Some(&ROOMS_FULL));
+            self.finish(at.0, &[], Some(&ROOMS_FULL));
         }
     }
 
@@ -292,7 +286,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
     }
 
-    fn joined(&mut self, now: Instant, session: SessionId, room: &RoomName, command: &Command<M>, result: &OpResult) {
+    fn joined(&mut self, session: SessionId, room: &RoomName, command: &Command<M>, result: &OpResult) {
         let CommandKind::Join { data, .. } = &command.kind else { return };
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let status = result.statuses.first().copied().unwrap_or(SeatStatus::Unknown);
@@ -300,7 +294,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             SeatStatus::Member { .. } if RoomOptions::of(room).events == RoomEvents::None => (None, None),
             SeatStatus::Member { .. } => (Some(messages::joined(room, result, None)), None),
             SeatStatus::Waiting { ahead, .. } => {
-                (Some(messages::waiting(room, ahead, result.waiting)), Some((ahead, now)))
+                (Some(messages::waiting(room, ahead, result.waiting)), Some((ahead, self.now)))
             }
             // The client left since, another session of it has the seat, or the queue is full.
             SeatStatus::Out | SeatStatus::Unknown => {
@@ -312,8 +306,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 let is_full = max_waiting.is_some_and(|max| result.waiting >= u64::from(max));
                 self.local.counts.full_queues += u64::from(is_full);
                 return match is_full {
-                    true => self.finish(now, session, &[], Some(&QUEUE_FULL)),
-                    false => self.finish(now, session, &[left(room)], None),
+                    true => self.finish(session, &[], Some(&QUEUE_FULL)),
+                    false => self.finish(session, &[left(room)], None),
                 };
             }
         };
@@ -338,38 +332,39 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         self.local.record_sent(room, session, at);
         if let Some(answer) = reply.as_ref().filter(|_| status.is_member()) {
-            self.charge_answer(now, session, answer);
+            self.charge_answer(session, answer);
         }
         if is_changed {
             self.send_state(session);
         }
-        self.finish(now, session, reply.as_slice(), None);
+        self.finish(session, reply.as_slice(), None);
         // The token may have changed since the join was sent.
         self.leave_forbidden_rooms(session);
     }
 
     /// Holds an answer that may lack members and repeats the request every 200 ms. After 2 s
     /// refuses the command by [`ROOM_UNAVAILABLE`].
-    pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: &Command<M>) {
+    pub(super) fn hold_command(&mut self, session: SessionId, command: &Command<M>) {
         let command = (command.key, command.seq);
         let held = self.local.held.remove(&session).filter(|held| held.command == command);
-        let held = held.unwrap_or(HeldCommand { command, was_sent: true, until: now + HOLD_TIMEOUT, retry_at: now });
-        if now >= held.until {
-            return self.finish(now, session, &[], Some(&ROOM_UNAVAILABLE));
+        let held =
+            held.unwrap_or(HeldCommand { command, was_sent: true, until: self.now + HOLD_TIMEOUT, retry_at: self.now });
+        if self.now >= held.until {
+            return self.finish(session, &[], Some(&ROOM_UNAVAILABLE));
         }
-        self.local.held.insert(session, HeldCommand { was_sent: true, retry_at: now + HOLD_INTERVAL, ..held });
+        self.local.held.insert(session, HeldCommand { was_sent: true, retry_at: self.now + HOLD_INTERVAL, ..held });
     }
 
     /// Holds a command for `wait`, and then begins it again.
-    pub(super) fn delay_command(&mut self, now: Instant, session: SessionId, command: &Command<M>, wait: Duration) {
-        let (command, retry_at) = ((command.key, command.seq), now + wait);
+    pub(super) fn delay_command(&mut self, session: SessionId, command: &Command<M>, wait: Duration) {
+        let (command, retry_at) = ((command.key, command.seq), self.now + wait);
         let held = HeldCommand { command, was_sent: false, until: retry_at + HOLD_TIMEOUT, retry_at };
         self.local.held.insert(session, held);
     }
 
     /// Repeats the due requests of held answers.
-    pub(super) fn retry_held(&mut self, now: Instant) {
-        let due = |(session, held): (&SessionId, &HeldCommand)| (now >= held.retry_at).then_some(*session);
+    pub(super) fn retry_held(&mut self) {
+        let due = |(session, held): (&SessionId, &HeldCommand)| (self.now >= held.retry_at).then_some(*session);
         let due: Vec<_> = self.local.held.iter().filter_map(due).collect();
         for session in due {
             let first = self.local.sessions.get(&session).and_then(RoomSession::first_command);
@@ -377,7 +372,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 Some(held) => {
                     // Allows no further question before this one is answered.
                     held.retry_at = held.until + MAX_CALL_TIME;
-                    self.next_command(now, session);
+                    self.next_command(session);
                 }
                 None => drop(self.local.held.remove(&session)),
             }
@@ -385,9 +380,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Answers a session's first command by `messages` and `ack`, or `error`, and starts the next.
-    pub(super) fn finish(&mut self, now: Instant, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
+    pub(super) fn finish(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         self.answer_first(session, messages, refused);
-        self.next_command(now, session);
+        self.next_command(session);
     }
 
     /// Answers the first command of a session with messages, then its outcome. If its seat has

@@ -1,7 +1,6 @@
 //! Seats of sessions that move between nodes or resume.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId, limits};
 use signaling_wire::forward::{Attachment, Item};
@@ -46,7 +45,7 @@ impl<M> Rooms<M> {
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Stores the seats of a session that attaches. The edge's state is newer than this node's. A
     /// resumed session receives the whole state of its rooms.
-    pub fn attach_seats(&mut self, now: Instant, key: SocketKey, state: &[u8]) {
+    pub fn attach_seats(&mut self, key: SocketKey, state: &[u8]) {
         let Some(attached) = self.cx.socket(key) else { return };
         let client = attached.client_id.clone();
         let Socket { id: session, accepted_at_us, attachment, newcomer, .. } = attached;
@@ -59,11 +58,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if present.is_some_and(|(_, later)| later.accepted_at_us > accepted_at_us) {
             // The later socket resumed the session without these seats and their rooms' states.
             let state = SessionState::read(state).unwrap_or_default();
-            return self.merge_seats(now, &client, session, (accepted_at_us, attachment), &state.seats);
+            return self.merge_seats(&client, session, (accepted_at_us, attachment), &state.seats);
         }
         if !newcomer {
             let state = SessionState::read(state).unwrap_or_default();
-            self.replace_seats(now, &client, session, (accepted_at_us, attachment), &state.seats);
+            self.replace_seats(&client, session, (accepted_at_us, attachment), &state.seats);
         }
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         (room_session.accepted_at_us, room_session.attachment, room_session.socket_lost_at) =
@@ -89,7 +88,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Replaces the seats of a session by the seats from its former node.
     fn replace_seats(
         &mut self,
-        now: Instant,
         client: &ClientId,
         session: SessionId,
         (accepted_at_us, first_attachment): (u64, u64),
@@ -102,7 +100,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let new = || RoomSession::from_other_node(client.clone(), (accepted_at_us, first_attachment));
         let room_session = rooms.session(session, new);
         let requester = room_session.requester(session, MessageNumber::NONE, id);
-        let read = |state| LocalSeat::read(now, state, requester.clone());
+        let read = |state| LocalSeat::read(self.now, state, requester.clone());
         let mut seats: BTreeMap<_, _> = states.iter().filter_map(read).collect();
         let (attachment, mut over) = (room_session.attachment, Vec::new());
         let former = room_session.seats.take();
@@ -133,7 +131,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Removes a session's seats and its socket's commands, since another node has the session now.
     /// Commands of earlier sockets are still answered here.
-    pub fn release_seats(&mut self, now: Instant, (session, key): (SessionId, SocketKey)) {
+    pub fn release_seats(&mut self, (session, key): (SessionId, SocketKey)) {
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let first = room_session.first_command();
         room_session.commands.retain(|command| command.key != key);
@@ -145,7 +143,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             self.local.drop_seat(session, &room, requester);
         }
         if has_next {
-            self.next_command(now, session);
+            self.next_command(session);
         }
         self.remove_if_idle(session);
     }
@@ -161,12 +159,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Queues a command that gives up all seats of a session, unless a later socket has resumed it.
-    pub fn queue_leave_all(&mut self, now: Instant, key: SocketKey) {
+    pub fn queue_leave_all(&mut self, key: SocketKey) {
         let Some(session) = self.cx.socket(key) else { return };
         let is_idle = self.local.sessions.get(&session.id).is_none_or(RoomSession::is_idle);
         if !is_idle && !self.is_resumed_elsewhere(key) {
             let (seq, number, kind) = (Seq(0), MessageNumber::NONE, CommandKind::LeaveAll);
-            self.command(now, Command { key, seq, number, id: None, room: None, kind });
+            self.command(Command { key, seq, number, id: None, room: None, kind });
         }
     }
 
@@ -184,7 +182,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// reports which seats are over. Ignores a session that is neither attached nor lingering here.
     pub fn merge_seats(
         &mut self,
-        now: Instant,
         client: &ClientId,
         session: SessionId,
         (accepted_at_us, attachment): (u64, u64),
@@ -212,7 +209,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         let requester = room_session.requester(session, MessageNumber::NONE, &self.mesh.id);
         let mut news = Vec::new();
-        for (room, mut local) in states.iter().filter_map(|state| LocalSeat::read(now, state, requester.clone())) {
+        for (room, mut local) in states.iter().filter_map(|state| LocalSeat::read(self.now, state, requester.clone())) {
             if room_session.seats.get(&room).is_some_and(|known| known.number() >= local.number()) {
                 continue;
             }
@@ -242,8 +239,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
             // The session may have been handed on before its seats arrived.
             None => {
-                self.record_loss(now, session);
-                self.local.outputs.push(Output::SendHome { at: now, client: client.clone() });
+                self.record_loss(session);
+                self.local.outputs.push(Output::SendHome { at: self.now, client: client.clone() });
             }
         }
     }
@@ -258,7 +255,7 @@ mod tests {
 
     #[test]
     fn seat_from_another_node_shows_the_epoch_that_confirmed_it() {
-        let (now, mut node) = (Instant::now(), Node::new("n0", &["n0", "n1"]));
+        let mut node = Node::new("n0", &["n0", "n1"]);
         let (client, room) = (ClientId::new("alice").unwrap(), RoomName::new("r").unwrap());
         let state = SeatState {
             room: "r",
@@ -271,7 +268,7 @@ mod tests {
             ahead: None,
             data: None,
         };
-        node.step().replace_seats(now, &client, SessionId([1; 16]), (1, 1), &[state]);
+        node.step().replace_seats(&client, SessionId([1; 16]), (1, 1), &[state]);
         assert!(node.rooms.local.is_outdated(&room, 8) && !node.rooms.local.is_outdated(&room, 9));
     }
 }

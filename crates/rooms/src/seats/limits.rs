@@ -1,7 +1,7 @@
 //! Limits of rates in rooms: new rooms, and fan-out, which is members that receive something
 //! because of a client. They are checked before a command is sent. Its result costs what it did.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use signaling_protocol::{ErrorCode, RoomName};
 use signaling_wire::SessionId;
@@ -27,19 +27,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Returns the time until all budgets allow a `join` or `members`, which cost at least 1, with
     /// the last budget. `None`: it may be sent now. `has_seat`: its client has a seat in the room, so
     /// the room is not new.
-    pub(super) fn check_rates(
-        &self,
-        now: Instant,
-        command: &Command<M>,
-        has_seat: bool,
-    ) -> Option<(Duration, BudgetKind)> {
+    pub(super) fn check_rates(&self, command: &Command<M>, has_seat: bool) -> Option<(Duration, BudgetKind)> {
         let session = self.cx.socket(command.key)?;
         let client = session.client_id.as_str();
         let fan_out = self.local.settings.broadcast_rate.map(|rate| (fan_out_budget(session), rate));
         let may_create = matches!(command.kind, CommandKind::Join { .. }) && !has_seat;
         let new_rooms = new_room_budgets(self.local.settings.new_rooms, client, session.grant);
         let budgets = new_rooms.filter(|_| may_create).chain(fan_out);
-        budgets.filter_map(|(of, rate)| Some((self.local.budgets.wait(now, of, rate, 1)?, of.0))).max()
+        budgets.filter_map(|(of, rate)| Some((self.local.budgets.wait(self.now, of, rate, 1)?, of.0))).max()
     }
 
     /// Returns the refusal of a session's first command, above a budget that allows it after `wait`.
@@ -47,54 +42,47 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Nothing slows a client down that is gone, so its do not wait.
     pub(super) fn over_budget(
         &mut self,
-        now: Instant,
         session: SessionId,
         command: &Command<M>,
         (wait, kind): (Duration, BudgetKind),
     ) -> Option<Refusal> {
         if self.cx.socket(command.key).is_some_and(|socket| socket.is_of_dialect() && !socket.socket_ended) {
-            self.delay_command(now, session, command, wait);
+            self.delay_command(session, command, wait);
             return None;
         }
         Some(rate_limited(kind, wait))
     }
 
     /// Charges a join or leave to its client, and a new room to the subject of its token too.
-    pub(super) fn charge(
-        &mut self,
-        now: Instant,
-        purpose: &Purpose,
-        (room, op): (&RoomName, &Operation),
-        result: &OpResult,
-    ) {
+    pub(super) fn charge(&mut self, purpose: &Purpose, (room, op): (&RoomName, &Operation), result: &OpResult) {
         let (Operation::Join { requester, .. } | Operation::Leave { requester }) = op else { return };
         let client = requester.client.as_str();
         let key = if let Purpose::Command { key, .. } = *purpose { Some(key) } else { None };
         if RoomOptions::of(room).events != RoomEvents::None {
-            self.charge_fan_out(now, key, client, result.informed);
+            self.charge_fan_out(key, client, result.informed);
         }
         if result.created {
             let session = key.and_then(|key| self.cx.socket(key));
             let grant = session.and_then(|session| session.grant);
             for (of, rate) in new_room_budgets(self.local.settings.new_rooms, client, grant) {
-                self.local.budgets.pay(now, of, rate, 1);
+                self.local.budgets.pay(self.now, of, rate, 1);
             }
         }
     }
 
     /// Charges an answer with members.
-    pub(super) fn charge_answer(&mut self, now: Instant, session: SessionId, text: &[u8]) {
+    pub(super) fn charge_answer(&mut self, session: SessionId, text: &[u8]) {
         let Some(client) = self.local.sessions.get(&session).map(|known| known.client.clone()) else { return };
         let key = self.cx.holder(client.as_str()).map(|(key, _)| key);
-        self.charge_fan_out(now, key, client.as_str(), (text.len() as u64).div_ceil(BYTES_PER_MEMBER));
+        self.charge_fan_out(key, client.as_str(), (text.len() as u64).div_ceil(BYTES_PER_MEMBER));
     }
 
     /// Charges members that receive something because of a client, with its session `key`.
-    pub(super) fn charge_fan_out(&mut self, now: Instant, key: Option<SocketKey>, client: &str, members: u64) {
+    pub(super) fn charge_fan_out(&mut self, key: Option<SocketKey>, client: &str, members: u64) {
         if let Some(rate) = self.local.settings.broadcast_rate {
             let session = key.and_then(|key| self.cx.socket(key));
             let budget = session.map_or((BudgetKind::FanOut, client), fan_out_budget);
-            self.local.budgets.pay(now, budget, rate, members);
+            self.local.budgets.pay(self.now, budget, rate, members);
         }
     }
 }

@@ -120,12 +120,12 @@ impl<M> LocalRooms<M> {
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Does the periodic work of rooms. `detached`: sessions that lost their sockets since.
-    pub fn sweep(&mut self, now: Instant, detached: &[SessionId]) {
-        self.drop_ended_sessions(now, detached);
-        self.process_active_rooms(now);
-        self.retry_held(now);
-        self.local.budgets.sweep(now);
-        self.sweep_copies(now);
+    pub fn sweep(&mut self, detached: &[SessionId]) {
+        self.drop_ended_sessions(detached);
+        self.process_active_rooms();
+        self.retry_held();
+        self.local.budgets.sweep(self.now);
+        self.sweep_copies();
     }
 
     /// Returns `true` if this node claims the seats. It has the socket, or no other node owns
@@ -165,7 +165,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// `may_restore`. Returns `false` if it restores any.
     pub(super) fn seats_answered(
         &mut self,
-        now: Instant,
         room: &RoomName,
         seats: &[Seat],
         result: &OpResult,
@@ -187,7 +186,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                         // The client left before its seat was restored.
                         self.drop_unknown_seat(requester.session, room, requester.clone());
                     }
-                    self.apply_status(now, room, requester, status, queue_length);
+                    self.apply_status(room, requester, status, queue_length);
                 }
             }
         }
@@ -198,7 +197,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Returns `true` if the room, with state `at`, may have lost this node's state. Handles that.
-    pub(super) fn detect_loss(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, at: Stamp) -> bool {
+    pub(super) fn detect_loss(&mut self, room: &RoomName, purpose: &Purpose, at: Stamp) -> bool {
         let Some(local) = self.local.by_name.get(room) else { return false };
         let has_fallen = match *purpose {
             Purpose::Seats { known, .. } => known.incarnation == at.incarnation && at.version < known.version,
@@ -206,21 +205,21 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         };
         let is_lost = has_fallen || local.sequencer.is_other(at.incarnation);
         if is_lost {
-            self.handle_loss(now, room, at.incarnation);
+            self.handle_loss(room, at.incarnation);
         }
         is_lost
     }
 
     /// Handles a possible loss of a room: restores its seats and requests its state.
-    pub(super) fn handle_loss(&mut self, now: Instant, room: &RoomName, incarnation: u64) {
+    pub(super) fn handle_loss(&mut self, room: &RoomName, incarnation: u64) {
         let Some(local) = self.local.by_name.get_mut(room) else { return };
         if local.sequencer.is_other(incarnation) {
             if !local.sequencer.may_be_lost() {
                 local.next_request_at = None;
             }
-            local.sequencer.exists(now, Stamp { incarnation, version: 0 });
+            local.sequencer.exists(self.now, Stamp { incarnation, version: 0 });
         } else {
-            local.sequencer.version_fell(now);
+            local.sequencer.version_fell(self.now);
             // After the loss, the same version may mean another state.
             for session in local.sessions() {
                 if let Some(seat) = self.local.seat_mut(session, room) {
@@ -229,14 +228,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
         }
         self.local.active.insert(room.clone());
-        self.request_state(now, room);
+        self.request_state(room);
     }
 
     /// Applies the owner's report about a seat, unless the client has a newer command for it.
     /// `queue_length` is sent with a queue position.
     fn apply_status(
         &mut self,
-        now: Instant,
         room: &RoomName,
         &Requester { session, number, .. }: &Requester,
         status: SeatStatus,
@@ -274,11 +272,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     local.sent_ahead = None;
                 }
                 let is_known = queue_length.is_some() && local.sent_ahead.is_some_and(|(sent, _)| sent == ahead);
-                let is_recent = |at| now.saturating_duration_since(at) < MIN_POSITION_INTERVAL;
+                let is_recent = |at| self.now.saturating_duration_since(at) < MIN_POSITION_INTERVAL;
                 let key = attached.filter(|_| !is_known);
                 let queue_length = queue_length.filter(|_| !local.sent_ahead.is_some_and(|(_, at)| is_recent(at)));
                 if key.is_some() && queue_length.is_some() {
-                    local.sent_ahead = Some((ahead, now));
+                    local.sent_ahead = Some((ahead, self.now));
                 }
                 if former.is_member() {
                     self.local.add_seat(room, session, status, NO_STATE);
@@ -311,15 +309,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Drops the seats of sessions that have ended here and cannot be resumed here. The owner keeps
     /// a seat for the grace time after the loss of the socket, or longer if another node has the
     /// session. A call checks at most 5,000 sessions, each about 500 ms after its last check.
-    fn drop_ended_sessions(&mut self, now: Instant, detached: &[SessionId]) {
-        self.local.swept_at = now;
+    fn drop_ended_sessions(&mut self, detached: &[SessionId]) {
+        self.local.swept_at = self.now;
         for &session in detached {
-            self.record_loss(now, session);
+            self.record_loss(session);
             self.local.queue_check(session);
         }
         let mut ended = Vec::new();
         for session in self.local.take_due_checks() {
-            let Some(lost) = self.record_loss(now, session) else { continue };
+            let Some(lost) = self.record_loss(session) else { continue };
             let Some(room_session) = self.local.sessions.get(&session) else { continue };
             let lingers = self.cx.lingers(&room_session.client, session);
             if lingers || room_session.is_busy() {
@@ -329,7 +327,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
         }
         for (session, lost) in ended {
-            let keep = self.local.settings.seat_grace.saturating_sub(now.saturating_duration_since(lost));
+            let keep = self.local.settings.seat_grace.saturating_sub(self.now.saturating_duration_since(lost));
             let Some(mut room_session) = self.local.sessions.remove(&session) else { continue };
             let has_moved = self.cx.is_at_peer(room_session.client.as_str(), session);
             for (room, local) in room_session.seats.take() {
@@ -349,7 +347,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Records when a session lost its socket, and returns that time. `None`: it has its socket, or
     /// no seats or commands here.
-    pub(super) fn record_loss(&mut self, now: Instant, session: SessionId) -> Option<Instant> {
+    pub(super) fn record_loss(&mut self, session: SessionId) -> Option<Instant> {
         let room_session = self.local.sessions.get_mut(&session)?;
         let holder = self.cx.holder(room_session.client.as_str());
         if holder.is_some_and(|(_, holder)| holder.id == session) {
@@ -361,7 +359,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             // ends a seat with time left only when another operation touches the room.
             room_session.socket_lost_at = Some(lost);
         }
-        Some(*room_session.socket_lost_at.get_or_insert(now))
+        Some(*room_session.socket_lost_at.get_or_insert(self.now))
     }
 
     /// Claims a joined seat again if this node has dropped it since it sent the join, of this
@@ -434,7 +432,7 @@ mod tests {
 
     #[test]
     fn member_at_another_place_needs_the_state() {
-        let (now, mut node) = (Instant::now(), Node::new("n0", &["n0"]));
+        let mut node = Node::new("n0", &["n0"]);
         let room = RoomName::new("r").unwrap();
         let requester = requester("alice", "n0", 1);
         let (client, session) = (requester.client.clone(), requester.session);
@@ -446,7 +444,7 @@ mod tests {
 
         for (place, needs) in [(1, false), (2, true)] {
             let result = OpResult { statuses: vec![SeatStatus::Member { place }], ..OpResult::default() };
-            node.step().seats_answered(now, &room, std::slice::from_ref(&seat), &result, true);
+            node.step().seats_answered(&room, std::slice::from_ref(&seat), &result, true);
             let lacking = &node.rooms.local.by_name[&room].lacking_state;
             assert_eq!(lacking.contains(&session), needs, "place {place}");
         }

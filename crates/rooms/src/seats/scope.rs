@@ -35,7 +35,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// the sender itself is always sent.
     pub fn signal_in_rooms(
         &mut self,
-        now: Instant,
         key: SocketKey,
         to: &str,
         (seq, number, id): (Seq, MessageNumber, Option<u64>),
@@ -47,12 +46,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let waits =
             self.local.sessions.get(&session_id).is_some_and(|known| known.commands.iter().any(Command::is_signal));
         let is_own = *session.client_id == recipient;
-        let is_recent = |at| now.saturating_duration_since(at) < ANSWER_VALIDITY;
+        let is_recent = |at| self.now.saturating_duration_since(at) < ANSWER_VALIDITY;
         if is_own || (!waits && self.local.share_a_room(session_id, &recipient, is_recent)) {
-            return self.local.outputs.push(Output::Signal { at: now, from: key, to: recipient, message });
+            return self.local.outputs.push(Output::Signal { at: self.now, from: key, to: recipient, message });
         }
         let kind = CommandKind::Signal { to: recipient, message };
-        self.command(now, Command { key, seq, number, id, room: None, kind });
+        self.command(Command { key, seq, number, id, room: None, kind });
     }
 
     /// Queues the lookup of the first recipient in the sender's next room. Fails if none is left.
@@ -72,39 +71,32 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Handles an owner's answer about the recipient of the session's first command.
-    pub(super) fn recipient_answered(
-        &mut self,
-        now: Instant,
-        session: SessionId,
-        room: &RoomName,
-        to: &ClientId,
-        result: &OpResult,
-    ) {
+    pub(super) fn recipient_answered(&mut self, session: SessionId, room: &RoomName, to: &ClientId, result: &OpResult) {
         let is_member = result.statuses.first().is_some_and(|status| status.is_member());
         let may_be_lost = result.settling || self.local.is_other_incarnation(room, result.incarnation);
         if !is_member && may_be_lost {
-            return self.recipient_unconfirmed(now, session, to);
+            return self.recipient_unconfirmed(session, to);
         }
         if let Some(local) = self.local.by_name.get_mut(room) {
-            local.record_recipient(now, to, is_member);
+            local.record_recipient(self.now, to, is_member);
         }
         if is_member {
-            self.send_known(now, session);
+            self.send_known(session);
         }
-        self.next_command(now, session);
+        self.next_command(session);
     }
 
     /// Decides about the first command's recipient by earlier answers, as the owner cannot answer.
-    pub(super) fn recipient_unconfirmed(&mut self, now: Instant, session: SessionId, to: &ClientId) {
+    pub(super) fn recipient_unconfirmed(&mut self, session: SessionId, to: &ClientId) {
         if !self.local.share_a_room(session, to, |_| true) {
-            return self.finish(now, session, &[], Some(&ROOM_UNAVAILABLE));
+            return self.finish(session, &[], Some(&ROOM_UNAVAILABLE));
         }
-        self.send_known(now, session);
-        self.next_command(now, session);
+        self.send_known(session);
+        self.next_command(session);
     }
 
     /// Sends the first signals of the queue whose recipients share a room by answers of any age.
-    fn send_known(&mut self, now: Instant, session: SessionId) {
+    fn send_known(&mut self, session: SessionId) {
         while let Some(room_session) = self.local.sessions.get_mut(&session)
             && let Some(Command { kind: CommandKind::Signal { to, .. }, .. }) = room_session.commands.front()
             && let to = to.clone()
@@ -113,7 +105,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             && let Some(command) = room_session.take_first_command()
             && let Command { key, kind: CommandKind::Signal { message, .. }, .. } = command
         {
-            self.local.outputs.push(Output::Signal { at: now, from: key, to, message });
+            self.local.outputs.push(Output::Signal { at: self.now, from: key, to, message });
             self.command_done(key);
         }
     }

@@ -118,32 +118,32 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Handles the answer of the owner to a task: answers its client or operator. Its changes were
     /// announced apart from it. `Err`: no result; the operation may have been applied or not. A
     /// client's command is then refused as `room_unavailable`; earlier answers can decide a signal.
-    pub(crate) fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<OpResult, Unavailable>) {
+    pub(crate) fn room_answered(&mut self, task: RoomTask, answer: Result<OpResult, Unavailable>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.local.counts.failures += u64::from(answer.is_err());
         if let Purpose::Operator(number) = purpose {
             self.local.operator_answers.push((number, answer.clone()));
         }
-        let Ok(result) = answer else { return self.owner_failed(now, &room, &purpose, op) };
+        let Ok(result) = answer else { return self.owner_failed(&room, &purpose, op) };
         if let (true, &Purpose::Command { session, key, seq }) = (result.is_refused, &purpose) {
-            return self.refused_for_space(now, (session, key, seq));
+            return self.refused_for_space((session, key, seq));
         }
-        self.charge(now, &purpose, (&room, &op), &result);
+        self.charge(&purpose, (&room, &op), &result);
         let is_state = matches!(purpose, Purpose::State { .. });
-        let is_lost = !is_state && self.detect_loss(now, &room, &purpose, result.stamp());
+        let is_lost = !is_state && self.detect_loss(&room, &purpose, result.stamp());
         let is_valid = match (&purpose, &op) {
             (Purpose::Seats { sent, .. }, Operation::Claim { seats }) => {
                 // If the whole room may be lost, this answer is outdated: all seats are restored.
                 is_lost
                     || !self.local.restore_later(&room, seats, *sent, result.stamp())
-                        && self.seats_answered(now, &room, seats, &result, true)
+                        && self.seats_answered(&room, seats, &result, true)
             }
             (Purpose::Seats { .. }, Operation::Restore { seats, .. }) => {
-                self.seats_answered(now, &room, seats, &result, false)
+                self.seats_answered(&room, seats, &result, false)
             }
-            (&Purpose::State { requested }, _) => self.state_answered(now, requested, &room, &result),
+            (&Purpose::State { requested }, _) => self.state_answered(requested, &room, &result),
             (&Purpose::Command { session, key, seq }, _) => {
-                self.command_answered(now, (session, key, seq), &room, &result);
+                self.command_answered((session, key, seq), &room, &result);
                 if let Operation::Join { requester, .. } = &op {
                     self.drop_unknown_seat(session, &room, requester.clone());
                     self.claim_dropped_seat(session, &room, requester.attachment);
@@ -156,19 +156,19 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             self.local.record_capacity(&room, result.capacity);
         }
         if is_valid {
-            self.room_changed(now, &room, result.stamp(), Vec::new(), false);
+            self.room_changed(&room, result.stamp(), Vec::new(), false);
         }
         if matches!(purpose, Purpose::Seats { .. }) {
             // A member that was just admitted from the queue needs the state.
-            self.request_state(now, &room);
+            self.request_state(&room);
         }
     }
 
     /// Handles a further result of a join, which was answered before or failed after 2 s. A seat by
     /// it expires, unless the session has the seat here or claims it again. No effect for other
     /// tasks.
-    pub(crate) fn joined_late(&mut self, now: Instant, task: &RoomTask, result: &OpResult) {
-        self.charge(now, &task.purpose, (&task.request.room, &task.request.op), result);
+    pub(crate) fn joined_late(&mut self, task: &RoomTask, result: &OpResult) {
+        self.charge(&task.purpose, (&task.request.room, &task.request.op), result);
         let has_seat = result.statuses.first().is_some_and(|status| status.is_present());
         if let (Purpose::Command { session, .. }, Operation::Join { requester, .. }) = (&task.purpose, &task.request.op)
             && has_seat
@@ -179,7 +179,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Handles a request without a result. Dropped seats expire, and a client's command fails.
-    fn owner_failed(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, op: Operation) {
+    fn owner_failed(&mut self, room: &RoomName, purpose: &Purpose, op: Operation) {
         match *purpose {
             Purpose::Command { session, key, seq } => {
                 match op {
@@ -188,9 +188,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     Operation::Leave { .. } => self.local.schedule_claim(room, session),
                     _ => {}
                 }
-                self.command_failed(now, (session, key, seq));
+                self.command_failed((session, key, seq));
             }
-            Purpose::State { .. } => self.local.retry_state(room, now + STATE_RETRY),
+            Purpose::State { .. } => self.local.retry_state(room, self.now + STATE_RETRY),
             Purpose::Seats { .. } | Purpose::Operator(_) | Purpose::Upkeep => {}
         }
     }
