@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::forward::Item;
@@ -37,8 +36,6 @@ pub enum Output<M> {
     },
     /// Takes custody of a client's signal.
     Signal {
-        /// Time of the input.
-        at: Instant,
         /// Socket of the sender.
         from: SocketKey,
         /// The recipient.
@@ -46,12 +43,9 @@ pub enum Output<M> {
         /// The signal.
         message: M,
     },
-    /// Takes custody of a broadcast, once for each recipient. The node reports each outcome by
-    /// [`Rooms::count_broadcast_outcome`](crate::Rooms), and the end of the fan-out by
-    /// [`Rooms::end_fan_out`](crate::Rooms).
+    /// Takes custody of a broadcast, once for each recipient. The node reports each outcome and the
+    /// end of the fan-out by [`Rooms::count_broadcast_outcome`](crate::Rooms).
     FanOut {
-        /// Time of the input.
-        at: Instant,
         /// Socket of the sender.
         from: SocketKey,
         /// Number of the broadcast in its session.
@@ -85,8 +79,6 @@ pub enum Output<M> {
     },
     /// Sends a lingering session to the owner of its client.
     SendHome {
-        /// Time of the input.
-        at: Instant,
         /// The client.
         client: ClientId,
     },

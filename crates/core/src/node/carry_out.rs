@@ -1,5 +1,7 @@
 //! Carries out what rooms decided: messages and answers to clients, items for other nodes.
 
+use std::time::Instant;
+
 use signaling_rooms::Output;
 use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
 use signaling_wire::{MessageNumber, RemainingTtl, Seq};
@@ -9,36 +11,34 @@ use super::{NodeCore, SessionKey};
 
 impl NodeCore {
     /// Applies the outputs of rooms, in order. What follows from one comes before the next one.
-    /// That includes inputs about a broadcast's outcomes, which send no items to nodes.
-    pub(super) fn carry_out(&mut self) {
+    pub(super) fn carry_out(&mut self, now: Instant) {
         if !self.rooms.has_outputs() {
             return;
         }
         let mut outputs = self.rooms.take_outputs();
         for output in outputs.drain(..) {
-            self.apply(output);
+            self.apply(now, output);
         }
         self.rooms.reuse_outputs(outputs);
     }
 
-    fn apply(&mut self, output: Output<OutboundMessage>) {
+    fn apply(&mut self, now: Instant, output: Output<OutboundMessage>) {
         match output {
             Output::ToClient { to, text } => self.send_text(to, &text),
             Output::Answer { to, seq, outcome, text, is_ordered: true } => {
                 self.reply_in_order(to, seq, outcome, &text);
             }
             Output::Answer { to, seq, outcome, text, is_ordered: false } => self.reply(to, seq, outcome, &text),
-            Output::Signal { at, from, to, message } => self.signal(at, from, to.as_str(), message),
-            Output::FanOut { at, from, number, to, mut message } => {
+            Output::Signal { from, to, message } => self.signal(now, from, to.as_str(), message),
+            Output::FanOut { from, number, to, mut message } => {
                 // The owner's answer took time, and the budget may have delayed it.
-                message.deadline = message.deadline.after_wait(at);
+                message.deadline = message.deadline.after_wait(now);
                 for member in to {
-                    if !self.take_custody(at, from, member.as_str(), message.clone()) {
+                    if !self.take_custody(now, from, member.as_str(), message.clone()) {
                         self.broadcast_outcome(from, number, false);
                     }
                 }
-                self.rooms.end_fan_out(from, number);
-                self.carry_out();
+                self.count_outcome(from, number, false);
             }
             Output::ToNode { to, item, is_urgent } => self.peers.note_encoded(&to, &item, is_urgent),
             Output::State { of, state } => {
@@ -50,7 +50,7 @@ impl NodeCore {
                 self.rooms.command_answered(of);
                 self.remove_if_done(of);
             }
-            Output::SendHome { at, client } => self.send_home(at, &client),
+            Output::SendHome { client } => self.send_home(now, &client),
         }
     }
 
@@ -59,8 +59,13 @@ impl NodeCore {
     pub(super) fn broadcast_outcome(&mut self, from: SessionKey, number: MessageNumber, written: bool) {
         self.counts.delivered += u64::from(written);
         self.counts.unavailable += u64::from(!written);
-        self.rooms.count_broadcast_outcome(from, number, written);
-        self.carry_out();
+        self.count_outcome(from, number, written);
+    }
+
+    fn count_outcome(&mut self, from: SessionKey, number: MessageNumber, written: bool) {
+        if let Some((seq, text)) = self.rooms.count_broadcast_outcome(from, number, written) {
+            self.reply(from, seq, DeliveryOutcome::Done, &text);
+        }
     }
 
     /// Sends a client a message of the server. No effect without a socket.

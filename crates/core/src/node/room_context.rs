@@ -29,7 +29,7 @@ impl NodeCore {
     pub(super) fn with_rooms<R>(&mut self, now: Instant, input: impl FnOnce(&mut RoomStep<'_>) -> R) -> R {
         debug_assert!(!self.rooms.has_outputs(), "outputs of an earlier input wait");
         let result = input(&mut self.room_step(now));
-        self.carry_out();
+        self.carry_out(now);
         result
     }
 

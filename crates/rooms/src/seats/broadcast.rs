@@ -140,36 +140,31 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let client = session.client_id.clone();
         self.charge_fan_out(Some(key), client.as_str(), members.len() as u64);
         self.local.counts.broadcasts += 1;
-        self.local.outputs.push(Output::FanOut { at: self.now, from: key, number, to: members, message });
+        self.local.outputs.push(Output::FanOut { from: key, number, to: members, message });
     }
 }
 
 impl<M> Rooms<M> {
-    /// Counts one member's outcome: delivered if `written`, else unavailable. The last outcome
-    /// answers the sender, unless its session has ended.
-    pub fn count_broadcast_outcome(&mut self, key: SocketKey, number: MessageNumber, written: bool) {
-        let work = self.local.sockets.get_mut(&key);
-        if let Some(tally) = work.and_then(|work| work.broadcasts.get_mut(&number)) {
-            tally.delivered += u64::from(written);
-        }
-        self.end_fan_out(key, number);
-    }
-
-    /// Handles the end of a fan-out, whose extra count ends here, so that the answer follows all
-    /// messages; or of one member's part in it.
-    pub fn end_fan_out(&mut self, key: SocketKey, number: MessageNumber) {
-        let Some(work) = self.local.sockets.get_mut(&key) else { return };
-        let Some(tally) = work.broadcasts.get_mut(&number) else { return };
+    /// Counts one member's outcome: delivered if `written`, else unavailable. The end of the fan-out
+    /// counts like an unavailable member, so that the answer follows all messages. Returns the
+    /// answer to the sender, for its frame. `None`: an outcome is missing, or its session has ended.
+    pub fn count_broadcast_outcome(
+        &mut self,
+        key: SocketKey,
+        number: MessageNumber,
+        written: bool,
+    ) -> Option<(Seq, Vec<u8>)> {
+        let work = self.local.sockets.get_mut(&key)?;
+        let tally = work.broadcasts.get_mut(&number)?;
+        tally.delivered += u64::from(written);
         tally.left = tally.left.saturating_sub(1);
         if tally.left > 0 {
-            return;
+            return None;
         }
         let Tally { seq, id, delivered, .. } = *tally;
         work.broadcasts.remove(&number);
         self.local.forget_if_answered(key);
         let delivered = Some(delivered);
-        let text = id.map(|id| ServerMessage::Ack { id, delivered }.to_json()).unwrap_or_default();
-        let outcome = DeliveryOutcome::Done;
-        self.local.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: false });
+        Some((seq, id.map(|id| ServerMessage::Ack { id, delivered }.to_json()).unwrap_or_default()))
     }
 }

@@ -240,7 +240,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             // The session may have been handed on before its seats arrived.
             None => {
                 self.record_loss(session);
-                self.local.outputs.push(Output::SendHome { at: self.now, client: client.clone() });
+                self.local.outputs.push(Output::SendHome { client: client.clone() });
             }
         }
     }

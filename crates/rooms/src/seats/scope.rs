@@ -48,7 +48,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let is_own = *session.client_id == recipient;
         let is_recent = |at| self.now.saturating_duration_since(at) < ANSWER_VALIDITY;
         if is_own || (!waits && self.local.share_a_room(session_id, &recipient, is_recent)) {
-            return self.local.outputs.push(Output::Signal { at: self.now, from: key, to: recipient, message });
+            return self.local.outputs.push(Output::Signal { from: key, to: recipient, message });
         }
         let kind = CommandKind::Signal { to: recipient, message };
         self.command(Command { key, seq, number, id, room: None, kind });
@@ -105,7 +105,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             && let Some(command) = room_session.take_first_command()
             && let Command { key, kind: CommandKind::Signal { message, .. }, .. } = command
         {
-            self.local.outputs.push(Output::Signal { at: self.now, from: key, to, message });
+            self.local.outputs.push(Output::Signal { from: key, to, message });
             self.command_done(key);
         }
     }
