@@ -39,14 +39,6 @@ pub struct Seat {
     pub data: Option<Box<str>>,
 }
 
-impl Requester {
-    /// Returns `true` if `other` is the same session with a later socket or attachment.
-    pub fn is_before(&self, other: &Self) -> bool {
-        self.session == other.session
-            && (self.accepted_at_us, self.attachment) < (other.accepted_at_us, other.attachment)
-    }
-}
-
 /// Status of a client in a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SeatStatus {

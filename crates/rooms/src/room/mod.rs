@@ -3,6 +3,8 @@
 mod gone;
 mod records;
 
+use std::cmp::Ordering::{Equal, Greater, Less};
+
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
@@ -221,7 +223,7 @@ impl Step<'_> {
 
     fn join(&mut self, requester: &Requester, data: Option<&str>, capacity: Option<u32>) {
         let last = self.room.records.last(&requester.client);
-        if last.is_some_and(|last| self.is_outdated(&last, requester)) {
+        if last.is_some_and(|last| last.is_later_than(requester)) {
             return;
         }
         if last.is_some_and(|last| last.has_done(requester)) {
@@ -270,24 +272,18 @@ impl Step<'_> {
         self.room.records.put(Record { seat, left, has_ended: false, unclaimed_at: CLAIMED });
     }
 
-    /// Returns `true` for a command of an earlier session, or that its session sent before its
-    /// latest node claimed the seat. If it has no answer, that node gets it again.
-    fn is_outdated(&self, last: &LastCommand, requester: &Requester) -> bool {
-        last.outdates(requester) || last.is_after(requester)
-    }
-
     fn leave(&mut self, requester: &Requester) {
         let client = &requester.client;
         let Some(last) = self.room.records.last(client) else {
             return self.remember_unknown(client, LastCommand::after_leave(requester));
         };
-        if self.is_outdated(&last, requester) || last.has_done(requester) {
+        if last.is_later_than(requester) || last.has_done(requester) {
             return;
         }
         let last = LastCommand::after_leave(requester);
-        match self.room.records.get(client).map(Record::is_member) {
-            Some(is_member) => self.gone(client, last, is_member.then_some(LeftReason::Left)),
-            None => self.room.records.update_gone(client, last),
+        match self.room.records.get(client).is_some() {
+            true => self.gone(client, last, LeftReason::Left),
+            false => self.room.records.update_gone(client, last),
         }
     }
 
@@ -302,18 +298,16 @@ impl Step<'_> {
     fn remove(&mut self, requester: &Requester) {
         let Some(known) = self.room.records.get(&requester.client) else { return };
         let Requester { session, number, .. } = known.seat.requester;
-        let (last, is_member) = (known.last(), known.is_member());
-        if (session, number) == (requester.session, requester.number) && !self.is_outdated(&last, requester) {
-            let last = LastCommand::after_leave(requester);
-            self.gone(&requester.client, last, is_member.then_some(LeftReason::Left));
+        if (session, number) == (requester.session, requester.number) && !known.last().is_later_than(requester) {
+            self.gone(&requester.client, LastCommand::after_leave(requester), LeftReason::Left);
         }
     }
 
-    /// Ends the seat of a present client, and remembers it. `reason`: `None` for a waiting client.
-    fn gone(&mut self, client: &ClientId, last: LastCommand, reason: Option<LeftReason>) {
-        match reason {
-            Some(reason) => self.changes.push(Change::Left { client: client.clone(), reason }),
-            None => self.queue_moved = true,
+    /// Ends the seat of a present client, and remembers it. `reason`: for the other members.
+    fn gone(&mut self, client: &ClientId, last: LastCommand, reason: LeftReason) {
+        match self.room.records.get(client).is_some_and(Record::is_member) {
+            true => self.changes.push(Change::Left { client: client.clone(), reason }),
+            false => self.queue_moved = true,
         }
         self.room.records.put_gone(client, last, self.now + millis(self.rules.remembered));
     }
@@ -326,13 +320,12 @@ impl Step<'_> {
             }
             return;
         };
-        let Requester { session, ref node, attachment, number, .. } = known.seat.requester;
+        let Requester { ref node, attachment, number, .. } = known.seat.requester;
         let is_outdated = requester.attachment == attachment && requester.number < number;
-        let is_late = requester.is_before(&known.seat.requester) || is_outdated;
+        let order = known.last().order(requester);
         // A drop of a later attachment may come before that attachment's claim.
-        let is_later = known.seat.requester.is_before(requester);
-        let is_its = session == requester.session && (*node == requester.node || is_later);
-        if is_its && !is_late {
+        let is_its = order == Some(Less) || (order == Some(Equal) && *node == requester.node);
+        if is_its && !is_outdated {
             known.unclaimed_at = self.now - self.rules.stale_ms() + keep;
             known.has_ended = true;
             known.seat.requester = Requester { number, ..requester.clone() };
@@ -345,13 +338,13 @@ impl Step<'_> {
         let Some(known) = known.filter(|known| !known.last().outdates(requester)).cloned() else { return };
         let left = known.last().last_leave(requester.session);
         let is_lost = known.last().lacks(requester);
+        let order = known.last().order(requester);
         let Record { mut seat, has_ended, .. } = known;
-        let is_late = requester.is_before(&seat.requester) || (has_ended && !seat.requester.is_before(requester));
-        let is_same = seat.requester.session == requester.session;
-        if is_lost || (is_same && is_late) {
+        let is_late = order == Some(Greater) || (order == Some(Equal) && has_ended);
+        if is_lost || is_late {
             return;
         }
-        let number = if is_same { seat.requester.number.max(requester.number) } else { requester.number };
+        let number = if order.is_some() { seat.requester.number.max(requester.number) } else { requester.number };
         seat.requester = Requester { number, ..requester.clone() };
         self.put(seat, left);
     }
@@ -401,11 +394,11 @@ impl Step<'_> {
         }
         let (stale, max) = (self.rules.stale_ms(), self.rules.stale_at_once);
         for known in self.room.records.silent_members(self.now - stale, max) {
-            self.gone(&known.seat.requester.client, known.last(), Some(LeftReason::Expired));
+            self.gone(&known.seat.requester.client, known.last(), LeftReason::Expired);
         }
         for client in self.room.records.silent_others(self.now, stale, max) {
             match self.room.records.get(&client).map(Record::last) {
-                Some(last) => self.gone(&client, last, None),
+                Some(last) => self.gone(&client, last, LeftReason::Expired),
                 None => self.room.records.remove(&client),
             }
         }
@@ -486,7 +479,6 @@ impl Step<'_> {
             statuses,
             members,
             more,
-            is_refused: false,
             settling: now < room.settled_at,
             ..OpResult::default()
         }

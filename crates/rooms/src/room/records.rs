@@ -1,5 +1,6 @@
 //! Records of the clients in a room, and their orders.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -55,17 +56,23 @@ impl LastCommand {
         }
     }
 
-    /// Returns `true` if it is of the same session with a later socket or attachment.
-    pub(super) fn is_after(&self, requester: &Requester) -> bool {
-        self.session == requester.session
-            && (requester.accepted_at_us, requester.attachment) < (self.accepted_at_us, self.attachment)
+    /// Compares its socket and attachment with those of an operation. `None`: of another session.
+    pub(super) fn order(&self, requester: &Requester) -> Option<Ordering> {
+        let order = (self.accepted_at_us, self.attachment).cmp(&(requester.accepted_at_us, requester.attachment));
+        (self.session == requester.session).then_some(order)
+    }
+
+    /// Returns `true` for a command of an earlier session, or that its session sent before its
+    /// latest node claimed the seat. If it has no answer, that node gets it again.
+    pub(super) fn is_later_than(&self, requester: &Requester) -> bool {
+        self.outdates(requester) || self.order(requester) == Some(Ordering::Greater)
     }
 
     /// Returns `true` if a node's seat is from before the session's last leave, or of an earlier
     /// attachment of its socket.
     pub(super) fn is_past(&self, seat: &Seat) -> bool {
         let has_left = self.session == seat.requester.session && seat.requester.number <= self.left;
-        has_left || self.is_after(&seat.requester)
+        has_left || self.order(&seat.requester) == Some(Ordering::Greater)
     }
 
     /// Returns the number of a session's last leave. 0: it has not left, or it is another session.
