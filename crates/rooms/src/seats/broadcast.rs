@@ -12,7 +12,7 @@ use super::budget::BudgetKind;
 use super::command::Refusal;
 use super::limits::{fan_out_budget, rate_limited};
 use super::room_session::{Command, CommandKind};
-use super::task::{RoomTask, Urgency};
+use super::task::Urgency;
 use crate::{Context, OpResult, Operation, Output, Rooms, Socket, SocketKey, Step};
 
 /// A broadcast with members whose outcomes are not known yet.
@@ -106,7 +106,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 && let Some(last) = room_session.found.last()
             {
                 let op = Operation::List { after: Some(last.clone()) };
-                self.local.enqueue(Urgency::Urgent, RoomTask::new(command.purpose(session), room.clone(), op));
+                self.local.enqueue(Urgency::Urgent, command.purpose(session), room.clone(), op);
             } else {
                 self.fan_out(session);
                 self.command_done(command.key);

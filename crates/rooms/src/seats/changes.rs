@@ -13,7 +13,7 @@ use super::RoomRule;
 use super::local_room::LocalRoom;
 use super::messages::{has_left, joined, members_changed, part, to_wire};
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
-use super::task::{Purpose, RoomTask, Urgency};
+use super::task::{Purpose, Urgency};
 use crate::{Change, Context, OpResult, Operation, Output, RoomEvents, SocketKey, Stamp, Step};
 
 /// Minimum time between two requests for the positions in the waiting queue of a room.
@@ -199,7 +199,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             self.claim_unconfirmed(room);
         }
         let purpose = Purpose::State { requested: self.now };
-        self.local.enqueue(urgency, RoomTask::new(purpose, room.clone(), Operation::List { after: None }));
+        self.local.enqueue(urgency, purpose, room.clone(), Operation::List { after: None });
     }
 
     fn request_positions(&mut self, room: &RoomName) {

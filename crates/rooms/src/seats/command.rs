@@ -11,7 +11,7 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 use super::budget::BudgetKind;
 use super::rights::admits;
 use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
-use super::task::{Purpose, RoomTask, Urgency};
+use super::task::{Purpose, Urgency};
 use super::{LocalRooms, MAX_DATA_BYTES, messages};
 use crate::{
     Context, LeftReason, OpResult, Operation, Output, RoomEvents, RoomOptions, Rooms, Seat, SeatStatus, SocketKey, Step,
@@ -158,7 +158,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             CommandKind::Broadcast { .. } => Operation::List { after: None },
             CommandKind::Signal { .. } | CommandKind::LeaveAll => return Err(NOT_IN_ROOM),
         };
-        let task = RoomTask::new(command.purpose(session), room.clone(), op);
+        let purpose = command.purpose(session);
         let is_limited = match command.kind {
             // A join that was carried out before must not fail now.
             CommandKind::Join { may_be_done, .. } => {
@@ -179,7 +179,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
             return Err(refusal);
         }
-        self.local.enqueue(Urgency::Urgent, task);
+        self.local.enqueue(Urgency::Urgent, purpose, room.clone(), op);
         Ok(())
     }
 
@@ -197,8 +197,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let requester = room_session.requester(session, MessageNumber(limits::MAX_REQUEST_ID), &self.mesh.id);
         for (room, _) in room_session.seats.take() {
             self.local.remove_seat(&room, session);
-            let task = RoomTask::new(Purpose::Upkeep, room, Operation::Leave { requester: requester.clone() });
-            self.local.enqueue(Urgency::Urgent, task);
+            let op = Operation::Leave { requester: requester.clone() };
+            self.local.enqueue(Urgency::Urgent, Purpose::Upkeep, room, op);
         }
     }
 

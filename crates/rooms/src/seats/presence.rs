@@ -8,7 +8,7 @@ use signaling_protocol::{RoomName, limits};
 use signaling_wire::{MessageNumber, SessionId};
 
 use super::room_session::{Command, LocalSeat, NO_STATE, RoomSession, later_attachment};
-use super::task::{Purpose, RoomTask, Urgency};
+use super::task::{Purpose, Urgency};
 use super::{LocalRooms, messages};
 use crate::{Context, LeftReason, OpResult, Operation, Requester, Seat, SeatStatus, Stamp, Step};
 
@@ -71,7 +71,7 @@ impl<M> LocalRooms<M> {
     pub(super) fn drop_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
         if self.seat_mut(session, room).is_none() {
             let op = Operation::Drop { requester, keep: self.settings.rules.stale };
-            self.enqueue(Urgency::Background, RoomTask::new(Purpose::Upkeep, room.clone(), op));
+            self.enqueue(Urgency::Background, Purpose::Upkeep, room.clone(), op);
         }
     }
 
@@ -97,7 +97,7 @@ impl<M> LocalRooms<M> {
 
     fn enqueue_seats(&mut self, room: &RoomName, op: Operation, sent: Stamp) {
         let purpose = Purpose::Seats { known: self.followed_state(room), sent };
-        self.enqueue(Urgency::Background, RoomTask::new(purpose, room.clone(), op));
+        self.enqueue(Urgency::Background, purpose, room.clone(), op);
     }
 
     /// Restores seats if their clients have a later state, `sent`, than the owner, `at`, which then
@@ -338,8 +338,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     // The other node claims the seat, maybe only after the grace time.
                     self.local.drop_seat(session, &room, requester);
                 } else {
-                    let task = RoomTask::new(Purpose::Upkeep, room, Operation::Drop { requester, keep });
-                    self.local.enqueue(Urgency::Background, task);
+                    let op = Operation::Drop { requester, keep };
+                    self.local.enqueue(Urgency::Background, Purpose::Upkeep, room, op);
                 }
             }
         }

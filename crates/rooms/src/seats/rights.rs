@@ -6,7 +6,7 @@ use signaling_protocol::server::ServerMessage;
 use signaling_wire::SessionId;
 use signaling_wire::grant::Grant;
 
-use super::task::{Purpose, RoomTask, Urgency};
+use super::task::{Purpose, Urgency};
 use crate::{Context, LeftReason, Operation, Requester, RoomOptions, Step};
 
 /// Returns [`Grant::admits`]. `None` also if the room's option requires a pattern and the grant is
@@ -22,28 +22,21 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let Some(key) = self.attached_key(session) else { return };
         let Some(grant) = self.cx.socket(key).and_then(|session| session.grant) else { return };
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
-        let forbidden: Vec<RoomName> = room_session
-            .seats
-            .iter()
-            .map(|(room, _)| room)
-            .filter(|room| admits(grant, room).is_none())
-            .cloned()
-            .collect();
-        if forbidden.is_empty() {
+        let forbidden = room_session.seats.keys().filter(|room| admits(grant, room).is_none()).cloned();
+        let forbidden: Vec<_> = forbidden.collect();
+        let seat = |room| room_session.seats.remove(&room).map(|seat| (room, seat));
+        let seats: Vec<_> = forbidden.into_iter().filter_map(seat).collect();
+        if seats.is_empty() {
             return;
         }
         let attachment = room_session.attachment;
-        let seats: Vec<_> = forbidden
-            .into_iter()
-            .filter_map(|room| room_session.seats.remove(&room).map(|seat| (room, seat)))
-            .collect();
         self.send_state(session);
         for (room, local) in seats {
             self.local.remove_seat(&room, session);
             let left = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Forbidden }.to_json();
             self.notify(key, left.into());
             let op = Operation::Remove { requester: Requester { attachment, ..local.seat.requester } };
-            self.local.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Upkeep, room, op));
+            self.local.enqueue(Urgency::Urgent, Purpose::Upkeep, room, op);
         }
         self.remove_if_idle(session);
     }

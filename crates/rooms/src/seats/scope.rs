@@ -14,7 +14,7 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 use super::LocalRooms;
 use super::command::{ROOM_UNAVAILABLE, Refusal, refusal};
 use super::room_session::{Command, CommandKind};
-use super::task::{RoomTask, Urgency};
+use super::task::Urgency;
 use crate::{Context, OpResult, Operation, Output, SocketKey, Step};
 
 /// Validity of an owner's answer for a signal that does not wait in the queue.
@@ -65,8 +65,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let next = rooms.find(|room| last.as_ref().is_none_or(|last| *room > last)).ok_or(NO_SHARED_ROOM)?.clone();
         drop(rooms);
         command.room = Some(next.clone());
-        let task = RoomTask::new(command.purpose(session), next, op);
-        self.local.enqueue(Urgency::Urgent, task);
+        let purpose = command.purpose(session);
+        self.local.enqueue(Urgency::Urgent, purpose, next, op);
         Ok(())
     }
 

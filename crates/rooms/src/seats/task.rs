@@ -52,10 +52,6 @@ pub(super) enum Purpose {
 }
 
 impl RoomTask {
-    pub(super) fn new(purpose: Purpose, room: RoomName, op: Operation) -> Self {
-        Self { purpose, request: Request { room, op } }
-    }
-
     /// Returns `true` if the operation is of a client or operator, and so fails after 2 s. Others
     /// are repeated until an answer comes.
     pub(crate) fn is_awaited(&self) -> bool {
@@ -84,7 +80,7 @@ impl RoomTask {
         if let Operation::Join { data, .. } = &mut op {
             *data = None;
         }
-        Self::new(self.purpose.clone(), self.request.room.clone(), op)
+        Self { purpose: self.purpose.clone(), request: Request { room: self.request.room.clone(), op } }
     }
 
     /// Returns the request for the owner.
@@ -97,12 +93,12 @@ impl<M> LocalRooms<M> {
     /// Queues an operation for the owner. While 50,000 of its urgency are queued, work on seats is
     /// skipped and counts as a failure. A seat whose drop or leave is skipped stays until its owner
     /// unclaims it: once this node leaves, or the owner changes.
-    pub(super) fn enqueue(&mut self, urgency: Urgency, task: RoomTask) {
+    pub(super) fn enqueue(&mut self, urgency: Urgency, purpose: Purpose, room: RoomName, op: Operation) {
         let tasks = &mut self.tasks[urgency as usize];
-        if tasks.len() >= MAX_WAITING && matches!(task.purpose, Purpose::Seats { .. } | Purpose::Upkeep) {
+        if tasks.len() >= MAX_WAITING && matches!(purpose, Purpose::Seats { .. } | Purpose::Upkeep) {
             self.counts.failures += 1;
         } else {
-            tasks.push_back(task);
+            tasks.push_back(RoomTask { purpose, request: Request { room, op } });
         }
     }
 
@@ -206,7 +202,7 @@ impl<M> Rooms<M> {
     /// Queues an operation for an operator. [`Self::take_operator_answers`] returns its answer by
     /// this number.
     pub fn request_for_operator(&mut self, number: u64, Request { room, op }: Request) {
-        self.local.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Operator(number), room, op));
+        self.local.enqueue(Urgency::Urgent, Purpose::Operator(number), room, op);
     }
 
     /// Takes the answers for operators, each with the number of its request. `Err`: no result; the

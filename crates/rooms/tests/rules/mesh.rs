@@ -6,15 +6,14 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use signaling_core::node::{NodeCore, Settings};
 use signaling_membership::{NodeEntry, View};
 use signaling_protocol::{NodeId, RoomName};
-use signaling_rooms::RoomSettings;
-use signaling_rooms::{OpResult, Request, Rules};
+use signaling_rooms::{OpResult, Request, RoomSettings, Rules};
 use signaling_wire::{BatchNumber, Incarnation, forward, lane, resume};
 
 use crate::test_room::START_MS;
 
 /// Nodes in one view. They do not sweep, so a room changes by operations alone.
 pub(crate) struct Mesh {
-    nodes: Vec<Node>,
+    nodes: Vec<NodeCore>,
     rules: Rules,
     /// The present time, in milliseconds since 1970.
     pub(crate) now_ms: u64,
@@ -23,11 +22,6 @@ pub(crate) struct Mesh {
     processes: u8,
     requests: usize,
     draining: Option<usize>,
-}
-
-struct Node {
-    incarnation: Incarnation,
-    core: NodeCore,
 }
 
 impl Mesh {
@@ -47,10 +41,10 @@ impl Mesh {
     pub(crate) fn apply(&mut self, request: &Request) -> OpResult {
         self.requests += 1;
         let from = self.requests % self.nodes.len();
-        self.nodes[from].core.rooms_mut().request_for_operator(0, request.clone());
+        self.nodes[from].rooms_mut().request_for_operator(0, request.clone());
         self.settle();
-        let (_, answer) = self.nodes[from].core.rooms_mut().take_operator_answers().pop().expect("the owner answers");
-        let commits: Vec<_> = self.nodes.iter_mut().flat_map(|node| node.core.rooms_mut().take_commits()).collect();
+        let (_, answer) = self.nodes[from].rooms_mut().take_operator_answers().pop().expect("the owner answers");
+        let commits: Vec<_> = self.nodes.iter_mut().flat_map(|node| node.rooms_mut().take_commits()).collect();
         let commit = commits.into_iter().rfind(|commit| commit.op.as_ref() == Some(&request.op));
         let announced = commit.expect("a node announces the result").result;
         let received = OpResult { changes: Vec::new(), nodes: Vec::new(), queue_moved: false, ..announced.clone() };
@@ -60,7 +54,7 @@ impl Mesh {
 
     /// Gives a room to another node, or takes its owner's data. Returns `false` without an owner.
     pub(crate) fn replace_owner(&mut self, room: &RoomName, is_crash: bool) -> bool {
-        let owner = self.nodes.iter().position(|node| node.core.rooms().owned(room.as_str()).is_some());
+        let owner = self.nodes.iter().position(|node| node.rooms().owned(room.as_str()).is_some());
         let Some(owner) = owner.filter(|_| self.nodes.len() > 1) else { return false };
         if is_crash {
             self.nodes[owner] = self.start_node(owner);
@@ -71,13 +65,13 @@ impl Mesh {
         true
     }
 
-    fn start_node(&mut self, index: usize) -> Node {
+    fn start_node(&mut self, index: usize) -> NodeCore {
         self.processes += 1;
         let incarnation = Incarnation([self.processes; 8]);
         let epoch = (self.start, UNIX_EPOCH + Duration::from_millis(START_MS));
         let rooms = RoomSettings { rules: self.rules, records_commits: true, ..RoomSettings::default() };
         let settings = Settings::new(id_of(index), incarnation, resume::Key::new([1; 32]), epoch);
-        Node { incarnation, core: NodeCore::new(Settings { rooms, ..settings }) }
+        NodeCore::new(Settings { rooms, ..settings })
     }
 
     fn adopt_view(&mut self) {
@@ -88,7 +82,7 @@ impl Mesh {
             draining: draining == Some(index),
         };
         let view = Arc::new(View::new((0..self.nodes.len()).map(member)).unwrap());
-        self.nodes.iter_mut().for_each(|node| node.core.set_view(now, Arc::clone(&view)));
+        self.nodes.iter_mut().for_each(|node| node.set_view(now, Arc::clone(&view)));
         self.settle();
     }
 
@@ -106,24 +100,23 @@ impl Mesh {
     fn exchange_batches(&mut self) -> bool {
         let (now, mut has_sent) = (self.now(), false);
         for from in 0..self.nodes.len() {
-            self.nodes[from].core.send_room_tasks(now);
+            self.nodes[from].send_room_tasks(now);
             let place = |address: &str| (0..self.nodes.len()).find(|index| address_of(*index) == address).unwrap();
-            let peers =
-                self.nodes[from].core.peers().addressed().filter_map(|(key, address)| Some((key, place(address?))));
+            let peers = self.nodes[from].peers().addressed().filter_map(|(key, address)| Some((key, place(address?))));
             let peers: Vec<_> = peers.collect();
             for (peer, to) in peers {
                 let [sender, recipient] = self.nodes.get_disjoint_mut([from, to]).unwrap();
-                let opening = sender.core.peers_mut().open_lane(now, peer).unwrap();
-                let inbound = recipient.core.accept_lane(now, &opening).unwrap().unwrap();
-                sender.core.lane_opened(now, peer, opening.exchange, recipient.incarnation);
+                let opening = sender.peers_mut().open_lane(now, peer).unwrap();
+                let inbound = recipient.accept_lane(now, &opening).unwrap().unwrap();
+                sender.lane_opened(now, peer, opening.exchange, recipient.settings().incarnation);
                 let mut last = BatchNumber::default();
-                while let Some(frame) = sender.core.peers_mut().take_lane_frame(now, peer, opening.exchange) {
+                while let Some(frame) = sender.peers_mut().take_lane_frame(now, peer, opening.exchange) {
                     let batch = &frame[lane::HEAD_BYTES..];
                     last = forward::open(&mut &*batch).unwrap().0;
-                    recipient.core.batch(now, inbound, batch).unwrap();
+                    recipient.batch(now, inbound, batch).unwrap();
                     has_sent = true;
                 }
-                sender.core.lane_acknowledged(now, peer, opening.exchange, last);
+                sender.lane_acknowledged(now, peer, opening.exchange, last);
             }
         }
         has_sent
