@@ -60,14 +60,12 @@ impl<T: Counted> CountedMap<T> {
         former
     }
 
-    /// Removes and returns a value.
     pub(crate) fn remove(&mut self, room: &RoomName) -> Option<T> {
         let value = self.by_room.remove(room)?;
         self.bytes.set(self.bytes.bytes - value.bytes(room));
         Some(value)
     }
 
-    /// Removes and returns all values.
     pub(crate) fn take(&mut self) -> BTreeMap<RoomName, T> {
         self.bytes.set(0);
         std::mem::take(&mut self.by_room)

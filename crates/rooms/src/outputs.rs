@@ -115,7 +115,6 @@ impl<M> Outputs<M> {
         self.queue.push(Output::ToNode { to: to.clone(), item, is_urgent });
     }
 
-    /// Returns the bytes of queued items for a node.
     pub(crate) fn bytes_to(&self, node: &NodeId) -> usize {
         self.bytes_to.get(node).copied().unwrap_or_default()
     }
@@ -169,7 +168,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         has_room
     }
 
-    /// Sends an item to each peer that answers.
     pub(crate) fn send_item_to_all(&mut self, item: &Item<'_>) {
         for peer in self.cx.answering() {
             self.send_item(&peer, item, false);

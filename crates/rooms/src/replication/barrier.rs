@@ -89,7 +89,6 @@ impl Barrier {
         }
     }
 
-    /// Forgets the parked requests of a node that has restarted.
     pub(super) fn forget_requests(&mut self, node: &NodeId) {
         self.retain_parked(|requester, _| requester.node != *node);
     }

@@ -61,7 +61,6 @@ impl Requests {
         self.pending.len()
     }
 
-    /// Returns `true` while a client's join or leave is pending.
     pub(super) fn has_moves(&self) -> bool {
         self.moves > 0
     }
@@ -226,7 +225,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
     }
 
-    /// Sends a result to the node that requested the operation.
     pub(super) fn send_result(&mut self, requester: &Requester, result: &OpResult) {
         let result = codec::to_bytes(result);
         self.send_item(&requester.node, &Item::RoomResult { id: requester.id, result: &result }, true);

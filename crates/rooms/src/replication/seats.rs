@@ -82,7 +82,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
     }
 
-    /// Unclaims the seats at lost nodes in one room.
     pub(super) fn unclaim_seats(&mut self, room: &RoomName, lost: BTreeSet<NodeId>) {
         for node in lost {
             self.apply_entry(room, &LogEntry::Unclaim(node), None);

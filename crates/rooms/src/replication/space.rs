@@ -45,7 +45,6 @@ impl Space {
         Self { limit, bytes, vacant: Default::default(), full_peers: BTreeMap::new(), reported_at: None }
     }
 
-    /// Returns the number of owned rooms without clients.
     pub(super) fn vacant_rooms(&self) -> usize {
         self.vacant.iter().map(BTreeSet::len).sum()
     }

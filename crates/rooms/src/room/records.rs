@@ -149,7 +149,6 @@ impl Record {
     }
 }
 
-/// Returns the bytes that a seat takes in a room.
 pub(super) fn bytes_of_seat(client: &ClientId, node: &NodeId, data: Option<&str>) -> usize {
     let data = data.map_or(0, |data| TEXT_BYTES + data.len());
     RECORD_BYTES + 2 * TEXT_BYTES + client.as_str().len() + node.as_str().len() + data
@@ -237,7 +236,6 @@ impl Records {
         self.get(client).map(Record::place).or_else(|| self.gone.get(client).map(|gone| gone.place)).unwrap_or_default()
     }
 
-    /// Forgets a client.
     pub(super) fn remove(&mut self, client: &ClientId) {
         if let Some(gone) = self.gone.remove(client) {
             self.bytes -= bytes_of_gone(&gone.client);
@@ -303,7 +301,6 @@ impl Records {
         self.members_by_place.iter().filter(behind).filter_map(|(_, client)| self.get(client))
     }
 
-    /// Returns the records of members and waiting clients, by client.
     pub(super) fn present(&self) -> impl Iterator<Item = &Record> {
         self.present.values().map(AsRef::as_ref)
     }
@@ -345,7 +342,6 @@ impl Records {
         self.present.is_empty() && self.gone.is_empty()
     }
 
-    /// Returns the estimated bytes of all clients.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

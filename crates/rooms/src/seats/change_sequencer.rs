@@ -187,7 +187,6 @@ impl ChangeSequencer {
         self.take_in(now, 0, Vec::new());
     }
 
-    /// Returns the changes to announce, in order.
     pub(super) fn pending(&self) -> impl Iterator<Item = &Change> {
         self.pending.iter().map(|(_, change)| change)
     }

@@ -190,7 +190,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         grant.map_or(Some(None), |grant| admits(grant, room)).ok_or(NOT_ADMITTED)
     }
 
-    /// Gives up all seats of a session.
     fn leave_all(&mut self, session: SessionId) {
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         // A lost answer may leave the owner with later command numbers than this node.
@@ -362,7 +361,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.local.held.insert(session, held);
     }
 
-    /// Repeats the due requests of held answers.
     pub(super) fn retry_held(&mut self) {
         let due = |(session, held): (&SessionId, &HeldCommand)| (self.now >= held.retry_at).then_some(*session);
         let due: Vec<_> = self.local.held.iter().filter_map(due).collect();

@@ -70,7 +70,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
     }
 
-    /// Charges an answer with members.
     pub(super) fn charge_answer(&mut self, session: SessionId, text: &[u8]) {
         let Some(client) = self.local.sessions.get(&session).map(|known| known.client.clone()) else { return };
         let key = self.cx.holder(client.as_str()).map(|(key, _)| key);
@@ -111,7 +110,6 @@ fn new_room_budgets<'a>(
     of_client.into_iter().chain(of_subject)
 }
 
-/// Returns the refusal of a command above a budget.
 pub(super) fn rate_limited(kind: BudgetKind, wait: Duration) -> Refusal {
     let message = match kind {
         BudgetKind::FanOut => "your requests reach more members per second than allowed: wait for `retry_after_ms`",

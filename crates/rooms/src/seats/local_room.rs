@@ -79,7 +79,6 @@ impl LocalRoom {
         &self.members | &self.waiting
     }
 
-    /// Returns `true` if no work is pending.
     pub(super) fn is_idle(&self) -> bool {
         self.sequencer.deadline().is_none()
             && self.lacking_state.is_empty()
@@ -104,7 +103,6 @@ impl LocalRoom {
         self.count_bytes();
     }
 
-    /// Stores an owner's answer about a recipient.
     pub(super) fn record_recipient(&mut self, now: Instant, client: &ClientId, is_member: bool) {
         if !is_member {
             self.known_members.remove(client);
@@ -147,7 +145,6 @@ impl<M> LocalRooms<M> {
         to.insert(session);
     }
 
-    /// Removes a session's seat.
     pub(super) fn remove_seat(&mut self, room: &RoomName, session: SessionId) {
         let Some(local) = self.by_name.get_mut(room) else { return };
         let LocalRoom { members, waiting, lacking_state, came_after_request, unconfirmed, .. } = local;
@@ -191,7 +188,6 @@ impl<M> LocalRooms<M> {
         epoch < local.epoch
     }
 
-    /// Returns `true` if a session has a seat in a room here.
     pub(crate) fn has_seat(&self, session: SessionId, room: &RoomName) -> bool {
         self.seat(session, room).is_some()
     }
@@ -206,7 +202,6 @@ impl<M> LocalRooms<M> {
         self.sessions.get(&session)?.seats.get(room).map(AsRef::as_ref)
     }
 
-    /// Returns a session's seat as [`Self::seat`].
     pub(super) fn seat_mut(&mut self, session: SessionId, room: &RoomName) -> Option<&mut LocalSeat> {
         self.sessions.get_mut(&session)?.seats.get_mut(room).map(AsMut::as_mut)
     }
@@ -254,7 +249,6 @@ impl<M> LocalRooms<M> {
         }
     }
 
-    /// Schedules the whole state of a room for a client.
     pub(super) fn schedule_state(&mut self, room: &RoomName, session: SessionId) {
         if let Some(local) = self.activate(room) {
             local.lacking_state.insert(session);
@@ -279,7 +273,6 @@ impl<M> LocalRooms<M> {
         }
     }
 
-    /// Schedules a claim of one seat.
     pub(super) fn schedule_claim(&mut self, room: &RoomName, session: SessionId) {
         if let Some(local) = self.activate(room) {
             local.unconfirmed.insert(session);

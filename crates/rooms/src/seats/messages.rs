@@ -27,7 +27,6 @@ pub(super) fn part<'a>(changes: impl Iterator<Item = &'a Change>) -> usize {
     changes.take_while(fits).count()
 }
 
-/// Returns a change in the form for other nodes.
 pub(super) fn to_wire(change: &Change) -> RoomChange<'_> {
     match change {
         Change::Joined(member) => {
@@ -64,7 +63,6 @@ pub(super) fn joined(room: &RoomName, result: &OpResult, after: Option<&ClientId
     ServerMessage::Joined { room: room.as_str(), version, capacity, count, members: &members, more, after }.to_json()
 }
 
-/// Returns the queue position for a waiting client.
 pub(super) fn waiting(room: &RoomName, ahead: u64, queue_length: u64) -> Vec<u8> {
     ServerMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
 }

@@ -241,7 +241,6 @@ impl<M> LocalRooms<M> {
         room_session::later_attachment(u64::from(attachments) << 40, self.drops)
     }
 
-    /// Returns the rooms in which sessions of this node have seats.
     pub(crate) fn local_rooms(&self) -> impl Iterator<Item = &RoomName> {
         self.by_name.keys()
     }

@@ -391,7 +391,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.local.drop_seat(session, room, Requester { attachment, number, ..requester });
     }
 
-    /// Removes a session if it has no seats and no pending commands.
     pub(super) fn remove_if_idle(&mut self, session: SessionId) {
         if self.local.sessions.get(&session).is_some_and(RoomSession::is_idle) {
             self.local.sessions.remove(&session);

@@ -61,12 +61,10 @@ pub(super) struct LocalSeat {
 }
 
 impl LocalSeat {
-    /// Returns `true` for the seat of a member; `false` if waiting, out or unknown.
     pub(super) fn is_member(&self) -> bool {
         self.seat.status.is_member()
     }
 
-    /// Returns the number of the last command about the seat.
     pub(super) fn number(&self) -> u64 {
         self.seat.requester.number
     }
@@ -163,7 +161,6 @@ pub struct Command<M> {
 }
 
 impl<M> Command<M> {
-    /// Returns the purpose of its request.
     pub(super) fn purpose(&self, session: SessionId) -> Purpose {
         Purpose::Command { session, key: self.key, seq: self.seq }
     }
@@ -221,12 +218,10 @@ impl<M> RoomSession<M> {
         Self { accepted_requests: AcceptedRequests::from_other_node(), ..Self::new(client, attachment) }
     }
 
-    /// Returns `true` if a command is pending.
     pub(super) fn is_busy(&self) -> bool {
         !self.commands.is_empty()
     }
 
-    /// Returns `true` if it has neither seats nor pending commands.
     pub(super) fn is_idle(&self) -> bool {
         self.seats.is_empty() && self.commands.is_empty()
     }

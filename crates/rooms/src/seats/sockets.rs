@@ -38,7 +38,6 @@ impl<M> Rooms<M> {
 }
 
 impl<M> LocalRooms<M> {
-    /// Forgets a socket without work.
     pub(super) fn forget_if_answered(&mut self, socket: SocketKey) {
         let is_answered = |work: &SocketWork| work.commands == 0 && work.broadcasts.is_empty();
         if self.sockets.get(&socket).is_some_and(is_answered) {

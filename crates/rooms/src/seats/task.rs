@@ -83,7 +83,6 @@ impl RoomTask {
         Self { purpose: self.purpose.clone(), request: Request { room: self.request.room.clone(), op } }
     }
 
-    /// Returns the request for the owner.
     pub(crate) fn request(&self) -> &Request {
         &self.request
     }
