@@ -257,13 +257,6 @@ pub struct OpResult {
 }
 
 impl OpResult {
-    /// Sets `informed`.
-    pub(crate) fn with_informed(self) -> Self {
-        let is_own = self.statuses.first().is_some_and(|status| status.is_member());
-        let others = self.count.saturating_sub(u64::from(is_own));
-        Self { informed: if self.changes.is_empty() { 0 } else { others }, ..self }
-    }
-
     /// Returns the state of the room after the operation.
     pub fn stamp(&self) -> Stamp {
         Stamp { incarnation: self.incarnation, version: self.version }

@@ -213,13 +213,13 @@ impl MeshRooms {
     pub(super) fn is_idle(&self) -> bool {
         let all_sent = self.unsent.is_empty() && self.reported.is_empty() && self.claim_requests.is_empty();
         let all_done = all_sent && self.unassigned.is_empty() && self.left.is_empty() && self.expiring.is_empty();
-        self.requests.is_empty() && all_done && self.barrier.is_idle()
+        self.requests.pending.is_empty() && all_done && self.barrier.is_idle()
     }
 
     /// Returns `true` if the node may stop: no request of it is pending, and it keeps no room for a
     /// next owner.
     pub(super) fn is_quiet(&self) -> bool {
-        self.requests.is_empty() && self.waiting_copies() == 0
+        self.requests.pending.is_empty() && self.waiting_copies() == 0
     }
 
     /// Adopts a view. Returns `false` if it has not changed.
@@ -326,7 +326,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 impl<M> Rooms<M> {
     /// Returns `true` while a client's join or leave has no answer from the room's owner.
     pub fn awaits_join_or_leave(&self) -> bool {
-        self.mesh.requests.has_moves()
+        self.mesh.requests.moves > 0
     }
 
     /// Takes the operations whose results this node announced. Empty unless
@@ -360,9 +360,10 @@ impl<M> Rooms<M> {
 
     /// Returns the current figures of owned rooms and copies.
     pub fn mesh_figures(&self) -> MeshRoomFigures {
-        let (owned, copies, requests) = (self.mesh.owned.len(), self.mesh.copies.len(), self.mesh.requests.len());
-        let (waiting, unconfirmed) = (self.mesh.waiting_copies(), self.mesh.barrier.waiting.len());
-        let (vacant, bytes) = (self.mesh.space.vacant_rooms(), self.mesh.bytes());
+        let mesh = &self.mesh;
+        let (owned, copies, requests) = (mesh.owned.len(), mesh.copies.len(), mesh.requests.pending.len());
+        let (waiting, unconfirmed) = (mesh.waiting_copies(), mesh.barrier.waiting.len());
+        let (vacant, bytes) = (mesh.space.vacant_rooms(), mesh.bytes());
         MeshRoomFigures { owned, copies, waiting, requests, unconfirmed, vacant, bytes }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Requester {
     pub(super) id: RoomRequestId,
 }
 
-struct Request {
+pub(super) struct Request {
     task: RoomTask,
     since: Instant,
     sent: Instant,
@@ -39,9 +39,9 @@ struct Request {
 #[derive(Default)]
 pub(super) struct Requests {
     last: RoomRequestId,
-    pending: BTreeMap<RoomRequestId, Request>,
+    pub(super) pending: BTreeMap<RoomRequestId, Request>,
     /// Pending joins and leaves of clients.
-    moves: usize,
+    pub(super) moves: usize,
     /// Rooms with pending requests: their number, and the highest epoch announced meanwhile.
     rooms: BTreeMap<RoomName, (usize, u64)>,
     /// Joins of which a further result may come: they timed out, or were repeated.
@@ -53,21 +53,9 @@ impl Requests {
         Self { last: RoomRequestId(first_number(incarnation)), ..Self::default() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.pending.is_empty()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.pending.len()
-    }
-
-    pub(super) fn has_moves(&self) -> bool {
-        self.moves > 0
-    }
-
     /// Remembers a join whose result may still come. The oldest ones are forgotten.
     fn remember(&mut self, id: RoomRequestId, task: &RoomTask) {
-        if let Operation::Join { .. } = task.request().op {
+        if let Operation::Join { .. } = task.request.op {
             self.uncertain.insert(id, task.without_data());
             if self.uncertain.len() > MAX_UNCERTAIN {
                 self.uncertain.pop_first();
@@ -95,7 +83,7 @@ impl Requests {
     fn remove(&mut self, id: RoomRequestId) -> Option<Request> {
         let request = self.pending.remove(&id)?;
         self.moves -= usize::from(request.task.is_move());
-        let room = &request.task.request().room;
+        let room = &request.task.request.room;
         if let Some((pending, _)) = self.rooms.get_mut(room) {
             *pending -= 1;
             if *pending == 0 {
@@ -108,7 +96,7 @@ impl Requests {
     fn add(&mut self, now: Instant, task: RoomTask) -> RoomRequestId {
         self.last = self.last.plus(1);
         self.moves += usize::from(task.is_move());
-        self.rooms.entry(task.request().room.clone()).or_default().0 += 1;
+        self.rooms.entry(task.request.room.clone()).or_default().0 += 1;
         self.pending.insert(self.last, Request { task, since: now, sent: now });
         self.last
     }
@@ -118,7 +106,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Sends the queued operations to the owners of their rooms. Background ones stay queued while
     /// 10,000 requests have no answer.
     pub fn send_room_tasks(&mut self) {
-        while let Some(task) = self.local.next_task(self.mesh.requests.len() < MAX_BACKGROUND) {
+        while let Some(task) = self.local.next_task(self.mesh.requests.pending.len() < MAX_BACKGROUND) {
             let id = self.mesh.requests.add(self.now, task);
             self.send_request(id);
         }
@@ -127,7 +115,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Sends a request again, without seats that have ended meanwhile.
     fn send_again(&mut self, id: RoomRequestId) {
         let Some(Request { task, .. }) = self.mesh.requests.pending.get(&id) else { return };
-        let room = &task.request().room;
+        let room = &task.request.room;
         let Some(task) = task.without_seats(|session| !self.local.has_seat(session, room)) else {
             return self.send_request(id);
         };
@@ -140,7 +128,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     fn send_request(&mut self, id: RoomRequestId) {
         let Some(Request { task, sent, .. }) = self.mesh.requests.pending.get_mut(&id) else { return };
         *sent = self.now;
-        let request = task.request().clone();
+        let request = task.request.clone();
         let Some(owner) = self.mesh.owner_of(&request.room).and_then(|owner| NodeId::new(owner).ok()) else { return };
         let epoch = self.local.epoch(&request.room).max(self.mesh.requests.epoch(&request.room));
         if owner == self.mesh.id {
@@ -157,7 +145,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Sends the pending requests again to those owners for which `wanted` returns `true`.
     pub(super) fn resend_requests(&mut self, wanted: impl Fn(&str) -> bool) {
-        let owner = |request: &Request| self.mesh.owner_of(&request.task.request().room);
+        let owner = |request: &Request| self.mesh.owner_of(&request.task.request.room);
         for id in self.mesh.requests.ids(|request| owner(request).is_some_and(&wanted)) {
             self.send_again(id);
         }
@@ -208,7 +196,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Handles the result of a request. A repeated one has no effect.
     pub(super) fn request_answered(&mut self, id: RoomRequestId, result: OpResult) {
-        let pending = self.mesh.requests.pending.get(&id).map(|request| &request.task.request().room);
+        let pending = self.mesh.requests.pending.get(&id).map(|request| &request.task.request.room);
         let is_outdated =
             |room| self.local.is_outdated(room, result.epoch) || result.epoch < self.mesh.requests.epoch(room);
         if pending.is_some_and(is_outdated) {

@@ -65,7 +65,7 @@ impl Room {
             step.room.capacity = None;
         }
         let result = step.result(op);
-        OpResult { created: !was_there && !self.records.is_empty(), ..result.with_informed() }
+        OpResult { created: !was_there && !self.records.is_empty(), ..result }
     }
 
     /// Has the claimed seats at a node expire after [`Rules::stale`]. `None`: at all nodes. A later
@@ -467,12 +467,15 @@ impl Step<'_> {
             room.incarnation = unsigned(now);
         }
         let is_news = queue_moved || !changes.is_empty();
+        let count = room.records.member_count() as u64;
+        let is_own = statuses.first().is_some_and(|status| status.is_member());
         OpResult {
             incarnation: room.incarnation,
             version,
             capacity: room.capacity(rules),
-            count: room.records.member_count() as u64,
+            count,
             waiting: room.records.waiting_count() as u64,
+            informed: if changes.is_empty() { 0 } else { count.saturating_sub(u64::from(is_own)) },
             changes,
             queue_moved,
             nodes: if is_news { room.records.nodes() } else { Vec::new() },

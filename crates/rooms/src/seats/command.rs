@@ -12,7 +12,7 @@ use super::budget::BudgetKind;
 use super::rights::admits;
 use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
 use super::task::{Purpose, Urgency};
-use super::{LocalRooms, MAX_DATA_BYTES, messages};
+use super::{MAX_DATA_BYTES, messages};
 use crate::{
     Context, LeftReason, OpResult, Operation, Output, RoomEvents, RoomOptions, Rooms, Seat, SeatStatus, SocketKey, Step,
 };
@@ -163,7 +163,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             // A join that was carried out before must not fail now.
             CommandKind::Join { may_be_done, .. } => {
                 let is_done = may_be_done && seat.is_some_and(|seat| seat.number() >= command.number.0);
-                !is_done && !self.local.was_sent(session, command)
+                let was_sent = |held: &HeldCommand| held.was_sent && held.command == (command.key, command.seq);
+                !is_done && !self.local.held.get(&session).is_some_and(was_sent)
             }
             CommandKind::Members { .. } => true,
             _ => false,
@@ -445,13 +446,6 @@ impl<M> Rooms<M> {
         if let Some(held) = self.local.held.get_mut(&session).filter(|held| !held.was_sent) {
             held.retry_at = held.retry_at.min(now);
         }
-    }
-}
-
-impl<M> LocalRooms<M> {
-    /// Returns `true` if a request for a session's first command was sent before.
-    fn was_sent(&self, session: SessionId, command: &Command<M>) -> bool {
-        self.held.get(&session).is_some_and(|held| held.was_sent && held.command == (command.key, command.seq))
     }
 }
 

@@ -247,7 +247,7 @@ impl<M> LocalRooms<M> {
 
     /// Returns `true` if the node may stop: no command of a session is pending.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.sessions.values().all(|room_session| !room_session.is_busy())
+        self.sessions.values().all(|room_session| room_session.commands.is_empty())
     }
 }
 

@@ -51,11 +51,10 @@ impl<M> LocalRooms<M> {
     /// Restores seats that the room may have lost. `seen` is a version of the room that one of the
     /// clients has received, or 0.
     pub(super) fn restore(&mut self, room: &RoomName, sessions: &[SessionId], seen: u64) {
-        let sessions: Vec<_> = sessions.iter().copied().filter(|session| !self.is_over(*session, room)).collect();
         let version = self.followed_state(room).version.max(seen);
         let capacity = self.by_name.get(room).and_then(|local| local.own_capacity);
         let mut by_confirmation: BTreeMap<(u64, u64), Vec<_>> = BTreeMap::new();
-        for session in sessions {
+        for session in sessions.iter().copied().filter(|session| !self.is_over(*session, room)) {
             let confirmed_in = self.seat(session, room).map_or((0, 0), |seat| seat.confirmed_in);
             by_confirmation.entry(confirmed_in).or_default().push(session);
         }
@@ -320,7 +319,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             let Some(lost) = self.record_loss(session) else { continue };
             let Some(room_session) = self.local.sessions.get(&session) else { continue };
             let lingers = self.cx.lingers(&room_session.client, session);
-            if lingers || room_session.is_busy() {
+            if lingers || !room_session.commands.is_empty() {
                 self.local.queue_check(session);
             } else {
                 ended.push((session, lost));

@@ -218,10 +218,6 @@ impl<M> RoomSession<M> {
         Self { accepted_requests: AcceptedRequests::from_other_node(), ..Self::new(client, attachment) }
     }
 
-    pub(super) fn is_busy(&self) -> bool {
-        !self.commands.is_empty()
-    }
-
     pub(super) fn is_idle(&self) -> bool {
         self.seats.is_empty() && self.commands.is_empty()
     }

@@ -31,7 +31,7 @@ impl Urgency {
 #[derive(Debug, Clone)]
 pub(crate) struct RoomTask {
     pub(super) purpose: Purpose,
-    request: Request,
+    pub(crate) request: Request,
 }
 
 /// Reason of an operation, which determines the use of its answer.
@@ -81,10 +81,6 @@ impl RoomTask {
             *data = None;
         }
         Self { purpose: self.purpose.clone(), request: Request { room: self.request.room.clone(), op } }
-    }
-
-    pub(crate) fn request(&self) -> &Request {
-        &self.request
     }
 }
 
