@@ -26,11 +26,10 @@ pub(super) struct Surroundings<'a> {
 
 impl NodeCore {
     /// Passes rooms an input, and carries out what they decide.
-    pub(super) fn with_rooms<R>(&mut self, now: Instant, input: impl FnOnce(&mut RoomStep<'_>) -> R) -> R {
+    pub(super) fn with_rooms(&mut self, now: Instant, input: impl FnOnce(&mut RoomStep<'_>)) {
         debug_assert!(!self.rooms.has_outputs(), "outputs of an earlier input wait");
-        let result = input(&mut self.room_step(now));
+        input(&mut self.room_step(now));
         self.carry_out(now);
-        result
     }
 
     /// Returns the rooms of this node.

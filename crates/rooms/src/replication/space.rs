@@ -98,10 +98,8 @@ impl MeshRooms {
     fn next_to_end(&self) -> Option<RoomName> {
         let [plain, with_capacity] = &self.space.vacant;
         let is_short = plain.len() > MAX_VACANT || self.bytes() > self.space.limit / 4 * 3;
-        let oldest = plain.first().filter(|_| is_short);
-        oldest
-            .or_else(|| with_capacity.first().filter(|_| with_capacity.len() > MAX_VACANT))
-            .map(|(_, name)| name.clone())
+        let kept = || with_capacity.first().filter(|_| with_capacity.len() > MAX_VACANT);
+        plain.first().filter(|_| is_short).or_else(kept).map(|(_, name)| name.clone())
     }
 }
 

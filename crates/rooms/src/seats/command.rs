@@ -243,7 +243,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     let requester = room_session.requester(session, command.number, &self.mesh.id);
                     self.drop_unknown_seat(session, room, requester);
                 }
-                self.finish(session, &[left(room)], None);
+                self.finish(session, &[messages::left(room, LeftReason::Left)], None);
             }
             CommandKind::Members { after: None } if self.may_miss_members(room, result) => {
                 self.hold_command(session, &command);
@@ -307,7 +307,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 self.local.counts.full_queues += u64::from(is_full);
                 return match is_full {
                     true => self.finish(session, &[], Some(&QUEUE_FULL)),
-                    false => self.finish(session, &[left(room)], None),
+                    false => self.finish(session, &[messages::left(room, LeftReason::Left)], None),
                 };
             }
         };
@@ -396,19 +396,20 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
         }
         messages.iter().for_each(|message| self.notify(key, message.as_slice().into()));
-        match refused {
-            _ if matches!(kind, CommandKind::LeaveAll) => {}
-            None => {
-                self.local.counts.commands += 1;
-                let text = id.map(|id| ServerMessage::Ack { id, delivered: None }.to_json()).unwrap_or_default();
-                self.answer(key, seq, DeliveryOutcome::Done, text);
-            }
-            Some(refusal) => {
-                let to = if let CommandKind::Signal { to, .. } = &kind { Some(to.as_str()) } else { None };
-                let room = room.as_ref().map(RoomName::as_str).filter(|_| to.is_none());
-                let error = self.error(refusal, id, to, room);
-                self.answer(key, seq, DeliveryOutcome::Refused, error);
-            }
+        if !matches!(kind, CommandKind::LeaveAll) {
+            let (outcome, text) = match refused {
+                None => {
+                    self.local.counts.commands += 1;
+                    let text = id.map(|id| ServerMessage::Ack { id, delivered: None }.to_json()).unwrap_or_default();
+                    (DeliveryOutcome::Done, text)
+                }
+                Some(refusal) => {
+                    let to = if let CommandKind::Signal { to, .. } = &kind { Some(to.as_str()) } else { None };
+                    let room = room.as_ref().map(RoomName::as_str).filter(|_| to.is_none());
+                    (DeliveryOutcome::Refused, self.error(refusal, id, to, room))
+                }
+            };
+            self.local.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: true });
         }
         self.command_done(key);
     }
@@ -418,11 +419,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let text = self.error(refusal, id, None, Some(room));
         let outcome = DeliveryOutcome::Refused;
         self.local.outputs.push(Output::Answer { to: key, seq, outcome, text, is_ordered: false });
-    }
-
-    /// Answers a command after the messages that were sent to its client before.
-    fn answer(&mut self, to: SocketKey, seq: Seq, outcome: DeliveryOutcome, text: Vec<u8>) {
-        self.local.outputs.push(Output::Answer { to, seq, outcome, text, is_ordered: true });
     }
 
     fn error(&mut self, refusal: &Refusal, id: Option<u64>, to: Option<&str>, room: Option<&str>) -> Vec<u8> {
@@ -447,8 +443,4 @@ impl<M> Rooms<M> {
             held.retry_at = held.retry_at.min(now);
         }
     }
-}
-
-fn left(room: &RoomName) -> Vec<u8> {
-    ServerMessage::Left { room: room.as_str(), reason: LeftReason::Left }.to_json()
 }

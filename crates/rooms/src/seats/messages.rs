@@ -67,6 +67,10 @@ pub(super) fn waiting(room: &RoomName, ahead: u64, queue_length: u64) -> Vec<u8>
     ServerMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
 }
 
+pub(super) fn left(room: &RoomName, reason: LeftReason) -> Vec<u8> {
+    ServerMessage::Left { room: room.as_str(), reason }.to_json()
+}
+
 /// Returns `true` if the client `own` left by a change after version `sent`.
 pub(super) fn has_left(due: &Announcement, sent: u64, own: &ClientId) -> bool {
     let is_leave = |change: &Change| matches!(change, Change::Left { client, .. } if client == own);

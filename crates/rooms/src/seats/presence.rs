@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{RoomName, limits};
 use signaling_wire::{MessageNumber, SessionId};
 
@@ -298,8 +297,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 self.end_seat(session, room);
                 // An earlier join without an answer may be carried out only now.
                 self.drop_unknown_seat(session, room, requester);
-                let message = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Expired }.to_json();
-                self.notify(key, message.into());
+                self.notify(key, messages::left(room, LeftReason::Expired).into());
                 self.remove_if_idle(session);
             }
         }

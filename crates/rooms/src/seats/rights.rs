@@ -2,10 +2,10 @@
 //! more. Tokens change when a client renews its token, or resumes its session with another one.
 
 use signaling_protocol::RoomName;
-use signaling_protocol::server::ServerMessage;
 use signaling_wire::SessionId;
 use signaling_wire::grant::Grant;
 
+use super::messages;
 use super::task::{Purpose, Urgency};
 use crate::{Context, LeftReason, Operation, Requester, RoomOptions, Step};
 
@@ -33,8 +33,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.send_state(session);
         for (room, local) in seats {
             self.local.remove_seat(&room, session);
-            let left = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Forbidden }.to_json();
-            self.notify(key, left.into());
+            self.notify(key, messages::left(&room, LeftReason::Forbidden).into());
             let op = Operation::Remove { requester: Requester { attachment, ..local.seat.requester } };
             self.local.enqueue(Urgency::Urgent, Purpose::Upkeep, room, op);
         }
