@@ -27,7 +27,6 @@ pub(super) struct Surroundings<'a> {
 impl NodeCore {
     /// Passes rooms an input, and carries out what they decide.
     pub(super) fn with_rooms(&mut self, now: Instant, input: impl FnOnce(&mut RoomStep<'_>)) {
-        debug_assert!(!self.rooms.has_outputs(), "outputs of an earlier input wait");
         input(&mut self.room_step(now));
         self.carry_out(now);
     }
@@ -45,11 +44,13 @@ impl NodeCore {
     /// Sends the queued operations to the owners of their rooms. Background ones stay queued while
     /// 10,000 requests have no answer.
     pub fn send_room_tasks(&mut self, now: Instant) {
-        self.with_rooms(now, |rooms| rooms.send_room_tasks());
+        self.room_step(now).send_room_tasks();
+        self.carry_out(now);
     }
 
     /// Returns rooms ready for an input. What they decide is not carried out.
     pub(super) fn room_step(&mut self, now: Instant) -> RoomStep<'_> {
+        debug_assert!(!self.rooms.has_outputs(), "outputs of an earlier input wait");
         let Self { rooms, directory, peers, settings, .. } = self;
         rooms.step(now, Surroundings { directory, peers, settings })
     }

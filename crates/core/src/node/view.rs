@@ -14,10 +14,11 @@ impl NodeCore {
     /// outside of it are dropped, unless their lane to here is open. For 60 s a peer that returns
     /// is known by its incarnation and its last batch and exchange.
     pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
-        self.peers.set_view(now, Arc::clone(&view));
+        let adopted = Arc::clone(&view);
+        self.peers.set_view(now, view);
         // The view names the owners of clients that were handed off from here.
         self.directory.locations.retain(|_, known| !known.released);
-        self.with_rooms(now, |rooms| rooms.adopt_room_view(&view));
+        self.with_rooms(now, |rooms| rooms.adopt_room_view(&adopted));
         self.reroute_clients(now);
     }
 
