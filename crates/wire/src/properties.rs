@@ -206,7 +206,8 @@ fn forged(front: &[u8], length: u64) -> Vec<u8> {
 
 #[test]
 fn forged_length_is_refused_before_allocation() {
-    let cases: [(&str, u64, fn(u64) -> bool); 4] = [
+    type IsTaken = fn(u64) -> bool;
+    let cases: [(&str, u64, IsTaken); 4] = [
         ("payload of Up", 5, |length| ToNode::take(&mut &*forged(&[1, 1, 1, 1], length)).is_ok()),
         ("exceptions of Confirm", 0, |length| ToNode::take(&mut &*forged(&[2, 1, 1], length)).is_ok()),
         ("state of Released", 5, |length| ToEdge::take(&mut &*forged(&[5, 1], length)).is_ok()),
