@@ -5,7 +5,7 @@ use clap::ValueEnum as _;
 use signaling_simulation::{Counters, FaultKind, Preset, Size, run, run_digested};
 
 /// Options of a world, its seed, and the violation that it once showed.
-const MENDED: [(&str, u64, &str); 26] = [
+const MENDED: [(&str, u64, &str); 27] = [
     (Preset::Large.options(), 5_200_511, "restored seat above the capacity"),
     (Preset::Large.options(), 5_200_319, "restored seat above the capacity"),
     (Preset::Large.options(), 6_001_233, "resumed session lost the seats of its ended socket"),
@@ -24,6 +24,7 @@ const MENDED: [(&str, u64, &str); 26] = [
     ("--rooms 0 --nodes 5 --faults 14", 70_000_721, "connect of a page that was gone took an id"),
     (Preset::Default.options(), 62_007_067, "member without changes after its leave failed"),
     (Preset::Parted.options(), 63_002_314, "member without changes after its leave failed"),
+    (Preset::Parted.options(), 81_007_150, "former node of a resumed session ended the seat of its earlier join"),
     (Preset::Rooms.options(), 61_002_235, "returned member got an earlier state than it had"),
     ("--rooms 100 --nodes 2 --faults 8", 7_000_535, "change of a room before its state"),
     ("", 20_004_839, "resumed session got neither state nor position"),

@@ -359,14 +359,16 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         Some(*room_session.socket_lost_at.get_or_insert(self.now))
     }
 
-    /// Claims a joined seat again if this node has dropped it since it sent the join, of this
-    /// attachment.
-    pub(super) fn claim_dropped_seat(&mut self, session: SessionId, room: &RoomName, attachment: u64) {
+    /// Claims a joined seat again if the session has a later attachment than the join. Either this
+    /// node has dropped the seat since it sent the join, or a later socket has resumed the session:
+    /// its former node may still send operations that are later than the join.
+    pub(super) fn claim_dropped_seat(&mut self, room: &RoomName, join: &Requester) {
         let is_later = |room_session: &RoomSession<M>| {
-            room_session.attachment > attachment && room_session.seats.contains_key(room)
+            (room_session.accepted_at_us, room_session.attachment) > (join.accepted_at_us, join.attachment)
+                && room_session.seats.contains_key(room)
         };
-        if self.local.sessions.get(&session).is_some_and(is_later) {
-            self.local.schedule_claim(room, session);
+        if self.local.sessions.get(&join.session).is_some_and(is_later) {
+            self.local.schedule_claim(room, join.session);
         }
     }
 
@@ -443,6 +445,24 @@ mod tests {
             node.step().seats_answered(&room, std::slice::from_ref(&seat), &result, true);
             let lacking = &node.rooms.local.by_name[&room].lacking_state;
             assert_eq!(lacking.contains(&session), needs, "place {place}");
+        }
+    }
+
+    #[test]
+    fn seat_joined_by_an_earlier_socket_is_claimed_again() {
+        let mut node = Node::new("n0", &["n0"]);
+        let (room, join) = (RoomName::new("r").unwrap(), requester("alice", "n0", 1));
+        let (client, session) = (join.client.clone(), join.session);
+        let (seat, sent) = (Seat { requester: join, status: SeatStatus::Member { place: 1 }, data: None }, NO_STATE);
+        let local = LocalSeat { seat, sent, confirmed_in: (0, 0), sent_ahead: None, is_over: false };
+        node.rooms.local.session(session, || RoomSession::new(client, (2, 1))).seats.insert(room.clone(), local.into());
+        node.rooms.local.add_seat(&room, session, SeatStatus::Member { place: 1 }, sent);
+
+        for (accepted_at_us, attachment, is_claimed) in [(2, 1, false), (2, 2, false), (1, 3, true)] {
+            let join = Requester { accepted_at_us, attachment, ..requester("alice", "n0", 1) };
+            node.step().claim_dropped_seat(&room, &join);
+            let unconfirmed = &node.rooms.local.by_name[&room].unconfirmed;
+            assert_eq!(unconfirmed.contains(&session), is_claimed, "socket {accepted_at_us}");
         }
     }
 }

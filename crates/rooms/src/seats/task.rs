@@ -137,7 +137,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 self.command_answered((session, key, seq), &room, &result);
                 if let Operation::Join { requester, .. } = &op {
                     self.drop_unknown_seat(session, &room, requester.clone());
-                    self.claim_dropped_seat(session, &room, requester.attachment);
+                    self.claim_dropped_seat(&room, requester);
                 }
                 true
             }

@@ -38,9 +38,13 @@ impl World {
             }
             return;
         }
-        let last = self.rooms.observed.get(&room).copied().unwrap_or_default();
-        if at <= last {
-            let is_dropped = self.rooms.dropped.get(&(room.clone(), index)).is_some_and(|epoch| at.epoch < *epoch);
+        let (last, own_view) =
+            (self.rooms.observed.get(&room).copied().unwrap_or_default(), self.nodes[index].server.version);
+        let dropped = self.rooms.dropped.get(&(room.clone(), index)).copied();
+        // It does not know yet that discovery dropped it, so it may even begin a later epoch.
+        let is_unaware = dropped.is_some_and(|(_, view)| own_view < view);
+        if at <= last || is_unaware {
+            let is_dropped = is_unaware || dropped.is_some_and(|(epoch, _)| at.epoch < epoch);
             if is_dropped && !result.changes.is_empty() {
                 // A live owner that discovery dropped: later owners lack its operations.
                 self.rooms.watch.split(now, &room, &result);
@@ -58,9 +62,9 @@ impl World {
             let then = clock.saturating_sub(EPOCH_MS) * MS;
             return self.observe_operation(then, &request, &result, &state);
         }
-        let members = self.members_seen_by(self.nodes[index].server.version);
+        let members = self.members_seen_by(own_view);
         let outside = (0..self.nodes.len()).filter(|node| self.nodes[*node].server.alive && !members.contains(node));
-        self.rooms.dropped.extend(outside.map(|node| ((request.room.clone(), node), at.epoch)));
+        self.rooms.dropped.extend(outside.map(|node| ((request.room.clone(), node), (at.epoch, own_view))));
         if self.rooms.watch.adopt(now, &request.room, &state, &result) {
             self.rooms.lost_at.push(now);
             self.counters.add("rooms: owners without the latest operations", 1);

@@ -36,9 +36,9 @@ pub(crate) struct RoomWorld {
     watch: Watch,
     /// The last operation that a node announced, by room.
     observed: BTreeMap<RoomName, LogPosition>,
-    /// The last epoch of a room that a node announced by a view without another live node, by that
-    /// node's index.
-    dropped: BTreeMap<(RoomName, usize), u64>,
+    /// The last epoch of a room that a node announced by a view without another live node, and the
+    /// version of that view, by the other node's index.
+    dropped: BTreeMap<(RoomName, usize), (u64, Option<usize>)>,
     /// Times at which an owner lacked operations that were announced before.
     lost_at: Vec<Micros>,
     /// Time of the last answer for each room in which its owner may lack members.
