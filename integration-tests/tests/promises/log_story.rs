@@ -58,10 +58,11 @@ async fn rescale_leaves_about_ten_log_lines_a_server() {
 async fn killed_node_causes_one_warning_per_server() {
     let mesh = TestMesh::with_options(|options| options.removal_delay = Duration::from_secs(60)).await;
     let _clients = mesh.connect((0..CLIENTS).map(|number| format!("client-{number}"))).await;
+    let internals = [mesh.balancer_internal(), mesh.node_internal(0), mesh.node_internal(2)];
     let logged = logged_by(&mesh, async || {
         mesh.kill_unnoticed("node-1").await;
-        for internal in [mesh.balancer_internal(), mesh.node_internal(0), mesh.node_internal(2)] {
-            becomes(&internal, "signaling_suspect_nodes", 1).await;
+        for internal in &internals {
+            becomes(internal, "signaling_suspect_nodes", 1).await;
         }
         // Retries follow within 5 s.
         tokio::time::sleep(Duration::from_secs(6)).await;
