@@ -1,25 +1,14 @@
 import { MeshError, refuse } from './core/mesh_error.js';
 import { assertJson } from './core/outgoing.js';
+import { FIRST_RETRY, LAST_RETRY, MAX_BUFFERED, MAX_EARLY, MAX_PEERS } from './core/rules.js';
 import { emit, Emitter } from './emitter.js';
 import { listen } from './listen.js';
 import { AMOUNT, checkOptions, isFunction } from './options.js';
 import { PeerConnection } from './peer.js';
 import { Room } from './room.js';
 
-/** Maximum members with a direct connection, unless given. */
-const MAX_PEERS = 8;
-/**
- * Maximum signals kept of senders that are not members yet; the oldest are dropped, and requested
- * again. Signals can overtake the news of a member.
- */
-const MAX_EARLY = 256;
-/** First wait after a refused signal, in milliseconds; doubled up to the last. */
-const FIRST_RETRY = 2_000;
-const LAST_RETRY = 30_000;
 /** Codes of signals that would be refused again. */
 const NO_RETRY = ['too_large', 'forbidden', 'bad_message'];
-/** Maximum bytes in the buffer of a channel that takes another message. */
-const MAX_BUFFERED = 1_048_576;
 /** @type {import('./options.js').Rules} */
 const OF_CALLS = {
   stream: [(stream) => stream === null || isFunction(stream.getTracks), 'a MediaStream or null'],

@@ -8,6 +8,7 @@ import { Core } from './core/core.js';
 import { NO_FRAME } from './core/ending.js';
 import { MeshError, refuse } from './core/mesh_error.js';
 import { assertJson, assertName } from './core/outgoing.js';
+import { CONNECT_TIMEOUT, MAX_TIMER } from './core/rules.js';
 import { Emitter, emit } from './emitter.js';
 import { listen } from './listen.js';
 import { checkOptions, checkUrls, makeLog, OF_CLIENTS, OF_METHODS } from './options.js';
@@ -17,10 +18,6 @@ import { SavedSession } from './saved_session.js';
 import { leaveSocket, openSocket } from './socket.js';
 import { fetchToken } from './token_source.js';
 
-/** Longest timer of a browser, in milliseconds. */
-const MAX_TIMER = 2_147_483_647;
-/** Time limit of the promise of `connect`, unless given. */
-const CONNECT_TIMEOUT = 20_000;
 const NO_TOKEN = { fault: 'no_token' };
 /** Field of the data of a signal between calls. */
 const CALL = '~call';
@@ -313,7 +310,7 @@ export class Client extends Emitter {
     } else if (effect.event) this.#report(effect.event);
     else if (effect.state) this.#changeState(effect);
     else if (effect.settle) this.#settle(effect);
-    else if (effect.room) this.#reportRoom(effect);
+    else this.#reportRoom(effect);
   }
 
   #report({ type, room, ...event }) {
@@ -328,7 +325,7 @@ export class Client extends Emitter {
     else if (type === 'ice_servers') {
       /** @type {Writable<Client>} */ (this).iceServers = event.ice_servers ?? [];
       emit(this, 'iceServers', this.iceServers);
-    } else if (type === 'error') {
+    } else {
       const error = refusal(event.code, event);
       this.#log('warn', error.message);
       emit(this, type, error);

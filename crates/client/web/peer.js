@@ -1,10 +1,8 @@
 import { Negotiation } from './core/negotiation.js';
+import { MAX_RESTARTS } from './core/rules.js';
 import { emit, Emitter } from './emitter.js';
 import { randomId } from './random_id.js';
 import { ReceivedStreams, SentTracks } from './tracks.js';
-
-/** ICE restarts without success before `failure`. */
-const MAX_RESTARTS = 3;
 
 /**
  * An RTCPeerConnection that negotiates and recovers by itself, with any number of tracks by label.

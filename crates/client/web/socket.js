@@ -1,14 +1,9 @@
 /** WebSockets of the client. `client.js` opens them, one at a time. */
 
-import { NO_FRAME } from './core/ending.js';
+import { NO_FRAME, SOCKET_LEFT } from './core/ending.js';
+import { CLOSE_FOLLOWS, MAX_CLOSING } from './core/rules.js';
 
 const SUBPROTOCOL = 'signaling.v1';
-/** Close code that keeps the session. */
-const SOCKET_LEFT = 4001;
-/** Time in which `close` follows `error`, in milliseconds. Node.js may fire `error` alone. */
-const CLOSE_FOLLOWS = 50;
-/** Time limit of a closing handshake, in milliseconds. */
-const MAX_CLOSING = 2_000;
 
 /**
  * Opens a socket. Throws if a token does not fit a subprotocol.

@@ -1,9 +1,7 @@
 /** Calls the application's source of tokens. */
 
 import { refuse } from './core/mesh_error.js';
-
-/** Maximum seconds that a right clock is behind the issuer's. */
-const CLOCK_TOLERANCE = 60;
+import { CLOCK_TOLERANCE_S } from './core/rules.js';
 
 /**
  * @param {string | (() => any)} source a JWT, or a function that returns one, `{token, validMs}` or
@@ -31,7 +29,7 @@ function validMsOf(token) {
     const text = token.split('.')[1].replace(/-/g, '+').replace(/_/g, '/');
     const { exp, iat } = JSON.parse(atob(text));
     const now = Date.now() / 1_000;
-    const isPlausible = now < exp && !(now < iat - CLOCK_TOLERANCE);
+    const isPlausible = now < exp && !(now < iat - CLOCK_TOLERANCE_S);
     const seconds = exp - (isPlausible ? now : iat);
     if (seconds > 0) return Math.floor(seconds * 1_000);
   } catch {}

@@ -12,6 +12,8 @@ export const GOODBYE = 1000;
 export const NO_FRAME = 1006;
 /** The server requires a longer wait. */
 export const POLICY_VIOLATION = 1008;
+/** The client leaves the socket, and keeps its session. */
+export const SOCKET_LEFT = 4001;
 const UNAUTHORIZED = 4401;
 const TOKEN_EXPIRED = 4003;
 /** Close codes below 4400 after which the client does not reconnect. */

@@ -1,6 +1,6 @@
 /**
- * Times and limits, with names and values of the Rust SDK: `../../src/rules.rs` has the reasons.
- * Times are in milliseconds.
+ * Times and limits. Those of the core have the names and values of the Rust SDK:
+ * `../../src/rules.rs` has the reasons. Times are in milliseconds.
  */
 
 /** Maximum wait before the first attempt after a loss, and minimum of later maxima. */
@@ -70,3 +70,33 @@ export const QUEUE = 4_096;
 export const QUEUE_BYTES = 2_097_152;
 /** Time limit of a request, unless given. */
 export const REQUEST_TIMEOUT = 60_000;
+
+/** Longest timer of a browser. */
+export const MAX_TIMER = 2_147_483_647;
+/** Time limit of the promise of `connect`, unless given. */
+export const CONNECT_TIMEOUT = 20_000;
+/** Time in which `close` of a socket follows `error`. Node.js may fire `error` alone. */
+export const CLOSE_FOLLOWS = 50;
+/** Time limit of a closing handshake. */
+export const MAX_CLOSING = 2_000;
+/** Maximum seconds that a right clock is behind the one of the issuer of a token. */
+export const CLOCK_TOLERANCE_S = 60;
+/** Time that the claim of a saved session is kept: twice as long as any server keeps a session. */
+export const CLAIM_KEPT = 600_000;
+/** Bytes that each request counts in addition to its text without a number. */
+export const MAX_HEAD = 48;
+
+/** Maximum members of a call with a direct connection, unless given. */
+export const MAX_PEERS = 8;
+/**
+ * Maximum signals of a call kept of senders that are not members yet; the oldest are dropped, and
+ * requested again. Signals can overtake the news of a member.
+ */
+export const MAX_EARLY = 256;
+/** First wait after a refused signal of a call; doubled up to the last. */
+export const FIRST_RETRY = 2_000;
+export const LAST_RETRY = 30_000;
+/** Maximum bytes in the buffer of a channel that takes another message. */
+export const MAX_BUFFERED = 1_048_576;
+/** ICE restarts without success before `failure`. */
+export const MAX_RESTARTS = 3;
