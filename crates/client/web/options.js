@@ -45,14 +45,14 @@ export const OF_METHODS = {
  */
 export function checkUrls(urls) {
   const list = [urls].flat();
-  return (list.length > 0 ? list : [urls]).map(addressOf);
+  return (list[0] ? list : [urls]).map(addressOf);
 }
 
 function addressOf(url) {
   try {
     const { href } = new URL(url.replace(/^http/i, 'ws'));
-    const [, origin, rest] = /** @type {any} */ (/^(wss?:\/\/[^/?#]+)\/?([^#]*)/.exec(href));
-    return `${origin}/${rest.replace(/^(?=\?|$)/, 'v1/connect')}`;
+    const [, origin, path = 'v1/connect', query] = /** @type {any} */ (/^(wss?:\/\/[^/?#]+)\/?([^?#]+)?([^#]*)/.exec(href));
+    return `${origin}/${path}${query}`;
   } catch {
     refuse('url', url, 'a ws(s) or http(s) URL');
   }

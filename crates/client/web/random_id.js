@@ -2,5 +2,7 @@
 export function randomId() {
   const numbers = new Uint32Array(4).map(() => Math.random() * 4e9);
   globalThis.crypto?.getRandomValues?.(numbers);
-  return numbers.reduce((id, number) => id + number.toString(36), '');
+  let id = '';
+  for (const number of numbers) id += number.toString(36);
+  return id;
 }

@@ -7,14 +7,13 @@
  */
 
 import { isName } from './core/outgoing.js';
+import { CLAIM_KEPT } from './core/rules.js';
 import { randomId } from './random_id.js';
 
 /** Prefix of the key of a stored session, before the client id. */
 const STORED = 'signaling-mesh:';
 /** Prefix of the key of a claim, before random numbers. Its value is the time of its creation. */
 const CLAIM = 'signaling-mesh-claim:';
-/** Time that a claim is kept, in milliseconds: twice as long as any server keeps a session. */
-const CLAIM_KEPT = 600_000;
 
 /**
  * The state of a client that continues its session, as `core` saves and restores it.
@@ -94,20 +93,17 @@ function storageOfPage() {
   } catch {}
 }
 
-/** Returns the key of a new claim; undefined where pages share no storage. */
+/** Removes old claims, and returns the key of a new one; undefined where pages share no storage. */
 function makeClaim() {
   try {
-    removeOldClaims();
+    for (const [key, time] of Object.entries(localStorage)) {
+      const isOld = key.startsWith(CLAIM) && time <= Date.now() - CLAIM_KEPT;
+      if (isOld) localStorage.removeItem(key);
+    }
     const claim = CLAIM + randomId();
     localStorage.setItem(claim, /** @type {any} */ (Date.now()));
     return claim;
   } catch {}
-}
-
-function removeOldClaims() {
-  for (const [key, time] of Object.entries(localStorage)) {
-    if (key.startsWith(CLAIM) && time <= Date.now() - CLAIM_KEPT) localStorage.removeItem(key);
-  }
 }
 
 /** Removes the claim of a session. Returns `true` if this page may use the session. */

@@ -29,5 +29,3 @@ export function assertJson(data) {
   if (text === 'null' && data !== null) refuse('data', data, 'a JSON form');
 }
 
-/** Returns a request with its number after `type`, the first field. @param {string} text JSON */
-export const numbered = (text, id) => text.replace(',', `,"id":${id},`);

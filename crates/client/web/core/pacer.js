@@ -28,17 +28,19 @@ export class Pacer {
   /** Returns `true` if a text of this size may be sent now, and counts it. */
   take(now, bytes) {
     const costs = [UNIT, (bytes + OVERHEAD) * UNIT];
-    const waits = this.#buckets.map(({ gain, capacity, fullAt }, at) =>
-      Math.ceil((fullAt - Math.max(0, capacity - costs[at])) / gain - now));
-    const wait = Math.max(...waits);
-    this.freeAt = wait > 0 ? now + wait : Infinity;
-    if (wait > 0) return false;
-    this.#buckets = this.#buckets.map((bucket, at) =>
-      ({ ...bucket, fullAt: Math.max(bucket.fullAt, now * bucket.gain) + costs[at] }));
+    const times = this.#buckets.map(({ gain, capacity, fullAt }, at) =>
+      Math.ceil((fullAt - Math.max(0, capacity - costs[at])) / gain));
+    const freeAt = Math.max(...times);
+    this.freeAt = freeAt > now ? freeAt : Infinity;
+    if (freeAt > now) return false;
+    this.#buckets.forEach((bucket, at) => {
+      bucket.fullAt = Math.max(bucket.fullAt, now * bucket.gain) + costs[at];
+    });
     return true;
   }
 }
 
+/** Its level has no effect, so all share it. */
 const NO_LIMIT = { gain: 1, capacity: Infinity, fullAt: 0 };
 
 /**

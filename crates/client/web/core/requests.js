@@ -1,9 +1,6 @@
 import { MeshError } from './mesh_error.js';
-import { bytesOf, numbered } from './outgoing.js';
-import { MAX_UNANSWERED, MAX_UNANSWERED_BYTES, QUEUE, QUEUE_BYTES, REQUEST_TIMEOUT } from './rules.js';
-
-/** Bytes that each request counts in addition to its text without a number. */
-const MAX_HEAD = 48;
+import { bytesOf } from './outgoing.js';
+import { MAX_HEAD, MAX_UNANSWERED, MAX_UNANSWERED_BYTES, QUEUE, QUEUE_BYTES, REQUEST_TIMEOUT } from './rules.js';
 
 /**
  * Requests without an answer: sent ones by their number in the session, and queued ones.
@@ -87,12 +84,12 @@ export class Requests {
 
   /** Returns the rooms of pending requests of this type, `join` or `leave`. */
   rooms(type) {
-    return this.#of(type).map(({ room }) => room);
+    return this.#all().filter((entry) => entry.type === type).map(({ room }) => room);
   }
 
   /** Returns `true` if a pending join of the room is neither expired nor cancelled. */
   wants(room) {
-    return this.#of('join').some((entry) => entry.room === room && (entry.isOwn || isTimed(entry)));
+    return this.#all().some((entry) => entry.type === 'join' && entry.room === room && (entry.isOwn || isTimed(entry)));
   }
 
   /** Number of requests that were not sent, and of sent ones without an answer. */
@@ -111,7 +108,8 @@ export class Requests {
     const entry = repeated ?? (this.#mayMoreBeSent() && this.#queued[0]);
     if (!entry) return;
     const id = repeated?.id ?? this.#nextId;
-    const text = numbered(entry.text, id);
+    // The number follows `type`, the first field.
+    const text = entry.text.replace(',', `,"id":${id},`);
     if (!pacer.take(now, entry.bytes + text.length - entry.text.length)) return;
     if (!repeated) {
       this.#queued.shift();
@@ -178,16 +176,11 @@ export class Requests {
 
   /** Returns the saved form. */
   save() {
-    const request = ({ text }) => JSON.parse(text);
     return {
       next_id: this.#nextId,
-      unanswered: this.#sent.map((entry) => ({ id: entry.id, request: request(entry) })),
-      queued: this.#queued.filter((entry) => !entry.isOwn).map(request),
+      unanswered: this.#sent.map(({ id, text }) => ({ id, request: JSON.parse(text) })),
+      queued: this.#queued.filter(({ isOwn }) => !isOwn).map(({ text }) => JSON.parse(text)),
     };
-  }
-
-  #of(type) {
-    return this.#all().filter((entry) => entry.type === type);
   }
 
   #all() {
