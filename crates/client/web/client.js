@@ -307,13 +307,13 @@ export class Client extends Emitter {
     } else if (effect.saved) {
       this.#saves.put(effect.saved);
       if (this.#core.is === 'suspended') this.#enter(this.#trying);
-    } else if (effect.event) this.#report(effect.event);
-    else if (effect.state) this.#changeState(effect);
+    } else if (effect.state) this.#changeState(effect);
     else if (effect.settle) this.#settle(effect);
-    else this.#reportRoom(effect);
+    else if (effect.room) this.#reportRoom(effect);
+    else this.#report(effect.event, effect.details);
   }
 
-  #report({ type, room, ...event }) {
+  #report({ type, room, ...event }, details) {
     if (type === 'signal') {
       const name = event.data?.[CALL];
       // Names of others create no rooms.
@@ -326,20 +326,17 @@ export class Client extends Emitter {
       /** @type {Writable<Client>} */ (this).iceServers = event.ice_servers ?? [];
       emit(this, 'iceServers', this.iceServers);
     } else {
-      const error = refusal(event.code, event);
+      const error = this.#error(event.code, details);
       this.#log('warn', error.message);
       emit(this, type, error);
     }
   }
 
-  #reportRoom({ room: name, room_state: state, reason, ...members }) {
+  #reportRoom({ room: name, type, event }) {
     const room = this.room(name);
     this.#changedRooms.add(room);
     /** @type {Writable<Room>} */ (room).revision += 1;
-    if (members.member_joined) emit(room, 'join', members.member_joined);
-    else if (members.member_updated) emit(room, 'update', members.member_updated);
-    else if (members.member_left) emit(room, 'leave', { member: members.member_left, reason });
-    else emit(room, 'state', reason ? { state, reason } : { state });
+    emit(room, type, event);
   }
 
   #changeState(effect) {
@@ -362,23 +359,23 @@ export class Client extends Emitter {
     return this.#wasWelcome ? 'reconnecting' : 'connecting';
   }
 
-  #connected({ resumed: isResumed, welcome }) {
+  #connected({ welcome }) {
     /** @type {Writable<Client>} */ (this).iceServers = welcome.ice_servers ?? [];
     /** @type {Writable<Client>} */ (this).node = welcome.node ?? null;
     this.#counts.connects += 1;
-    if (isResumed) this.#counts.resumes += 1;
+    if (welcome.resumed) this.#counts.resumes += 1;
     this.#wasWelcome = true;
     this.#reason = undefined;
     this.#log('info', `connected to ${this.#url}`);
     this.#settleConnects();
-    this.#enter('connected', { isResumed });
+    this.#enter('connected', { isResumed: welcome.resumed });
   }
 
   #settleConnects(error) {
     for (const settle of this.#connecting) settle(error);
   }
 
-  #lost({ state, in_ms: retryInMs, ...why }) {
+  #lost({ state, retryInMs, ...why }) {
     const isOver = state === 'closed';
     const reason = reasonOf(why, this.#wasWelcome, this.#tokenError);
     this.#reason = reason;
@@ -404,19 +401,10 @@ export class Client extends Emitter {
     emit(this, state, { state, ...details });
   }
 
-  /** @param {{settle: number, as: any, count?: number}} effect */
-  #settle({ settle: ticket, as, count }) {
+  #settle({ settle: ticket, code, details, count }) {
     const settle = this.#settleByTicket.get(ticket);
     this.#settleByTicket.delete(ticket);
-    settle?.(this.#errorOf(as), count);
-  }
-
-  /** Returns the error of an outcome; undefined for `delivered`. */
-  #errorOf(as) {
-    const { refused, expired, closed } = as;
-    if (refused) return refusal(refused, as);
-    if (expired) return this.#error('expired', { message: 'no answer in time', wasSent: expired.sent });
-    return closed && this.#error('closed', { wasSent: closed.sent });
+    settle?.(code && this.#error(code, details), count);
   }
 
   #open(attempt) {
@@ -475,13 +463,3 @@ export class Client extends Emitter {
 
 /** Returns whole milliseconds. */
 const now = () => Math.floor(performance.now());
-
-/**
- * Returns the error of a refusal by the server.
- *
- * @param {string} code
- * @param {any} fields of the message
- */
-function refusal(code, { message, retry_after_ms: retryAfterMs }) {
-  return new MeshError(code, { message, retryAfterMs, wasSent: true });
-}

@@ -6,7 +6,7 @@ import { CLOCK_TOLERANCE_S } from './core/rules.js';
 /**
  * @param {string | (() => any)} source a JWT, or a function that returns one, `{token, validMs}` or
  *   null, or a promise of one of them
- * @returns {Promise<{token: string, valid_ms?: number} | null>} null: the client has to close
+ * @returns {Promise<{token: string, validMs?: number} | null>} null: the client has to close
  */
 export async function fetchToken(source) {
   if (typeof source === 'string') return { token: source };
@@ -17,7 +17,7 @@ export async function fetchToken(source) {
   const validMs = result.validMs ?? validMsOf(token);
   const isRight = validMs === undefined || (typeof validMs === 'number' && validMs > 0);
   if (!isRight) refuse('validMs', validMs, 'a positive number');
-  return { token, valid_ms: validMs };
+  return { token, validMs };
 }
 
 /**

@@ -20,15 +20,15 @@ test('validity of a token is read from its claims', async (context) => {
     [{}, undefined],
   ];
   for (const [claims, expected] of cases) {
-    assert.equal((await fetchToken(() => jwt(claims))).valid_ms, expected, JSON.stringify(claims));
+    assert.equal((await fetchToken(() => jwt(claims))).validMs, expected, JSON.stringify(claims));
   }
 });
 
 test('source may return a text, an object, null or a promise', async () => {
   assert.deepEqual(await fetchToken('fixed'), { token: 'fixed' });
-  assert.deepEqual(await fetchToken(() => ({ token: 'a', validMs: 7 })), { token: 'a', valid_ms: 7 });
-  assert.deepEqual(await fetchToken(() => ({ token: 'a', validMs: Infinity })), { token: 'a', valid_ms: Infinity });
-  assert.deepEqual(await fetchToken(async () => 'a'), { token: 'a', valid_ms: undefined });
+  assert.deepEqual(await fetchToken(() => ({ token: 'a', validMs: 7 })), { token: 'a', validMs: 7 });
+  assert.deepEqual(await fetchToken(() => ({ token: 'a', validMs: Infinity })), { token: 'a', validMs: Infinity });
+  assert.deepEqual(await fetchToken(async () => 'a'), { token: 'a', validMs: undefined });
   assert.equal(await fetchToken(async () => null), null);
   for (const wrong of [undefined, 7, {}, { token: 7 }]) {
     await assert.rejects(fetchToken(() => wrong), { name: 'TypeError', message: /^token: / });

@@ -28,11 +28,9 @@ import { Tokens } from './tokens.js';
  * | `{write}` | send this text |
  * | `'ask_token'` | call the application's token callback |
  * | `{state, ...}` | report the state of the connection |
- * | `{event}` | report a message of the server |
- * | `{room_state, room, ...}` | report the state of a room |
- * | `{member_joined, room}`, `{member_updated, room}` | report `{id, data}` of a member |
- * | `{member_left, room, reason}` | report that a member left |
- * | `{settle, as, count?}` | report the outcome of the request with this ticket |
+ * | `{event, details?}` | report a message of the server; `details` of a `MeshError` |
+ * | `{room, type, event}` | report a change of a room: `join`, `update`, `leave` or `state` |
+ * | `{settle, code?, details?, count?}` | report the outcome of the request with this ticket |
  * | `{saved}` | store the session for the next page |
  */
 export class Core {
@@ -180,7 +178,7 @@ export class Core {
   /** Handles expired timers. */
   tick(now, random) {
     for (const expired of this.#requests.expire(now)) {
-      this.#fail(expired, 'expired');
+      this.#fail(expired, 'expired', 'no answer in time');
       this.#gaveUp(expired, 'expired');
     }
     const phase = this.#phase;
@@ -219,7 +217,7 @@ export class Core {
       const wait = Math.floor(random * FIRST_BACKOFF);
       if (now + wait >= phase.until) return;
       phase.until = now + wait;
-      this.#emit({ state: 'waiting', in_ms: wait, ...phase.why });
+      this.#emit({ state: 'waiting', retryInMs: wait, ...phase.why });
     } else if (phase.is === 'connected' && phase.connection.answerBy === Infinity) {
       this.#write(phase.connection.ping(now));
     }
@@ -268,7 +266,7 @@ export class Core {
     const mayHurry = this.#hint === undefined && !least;
     this.#url = (this.#url + 1) % this.#urls;
     this.#phase = { is: 'waiting', until: now + wait, mayHurry, why };
-    this.#emit({ state: 'waiting', in_ms: wait, ...why });
+    this.#emit({ state: 'waiting', retryInMs: wait, ...why });
   }
 
   /**
@@ -374,7 +372,8 @@ export class Core {
   }
 
   #out(room, reason) {
-    if (this.#membersByRoom.delete(room)) this.#emit({ room_state: 'out', room, reason });
+    this.room(room)?.becomes('out', reason);
+    this.#membersByRoom.delete(room);
   }
 
   /** Handles a text message from the socket. */
@@ -436,7 +435,7 @@ export class Core {
     this.#maxMessageBytes = welcome.max_message_bytes;
     this.#pacer.start(now, welcome.rate ?? {});
     this.#refreshIce(now, welcome);
-    this.#emit({ state: 'connected', resumed: welcome.resumed, welcome });
+    this.#emit({ state: 'connected', welcome });
     if (welcome.resumed) this.#requests.resume();
     else this.#requests.restart(this.#rooms.restart());
     return true;
@@ -464,21 +463,22 @@ export class Core {
         this.#requests.pushOwn({ type: 'leave', room });
       }
     }
-    this.#settle(ticket, 'delivered', delivered);
+    this.#settle(ticket, { count: delivered });
   }
 
   #failed(now, error) {
     const { id, code, message, retry_after_ms: wait } = error;
+    const details = { message, retryAfterMs: wait, wasSent: true };
     if (!id) {
       const isPage = this.room(error.room)?.failed(now, wait);
-      if (!isPage) this.#emit({ event: error });
+      if (!isPage) this.#emit({ event: error, details });
       return;
     }
     const answered = this.#requests.answered(id);
     if (!answered) return;
     const { ticket, room, isOwn } = answered;
     if (!isOwn) {
-      this.#settle(ticket, { refused: code, message, retry_after_ms: wait });
+      this.#settle(ticket, { code, details });
       this.#gaveUp(answered, code);
     } else if (this.#rooms.rejoins(room)) {
       if (typeof wait === 'number') this.#rooms.retry(now, room, wait);
@@ -506,12 +506,12 @@ export class Core {
     while ((text = this.#requests.next(now, this.#pacer))) this.#emit({ write: text });
   }
 
-  #fail({ ticket, sent }, code) {
-    this.#settle(ticket, { [code]: { sent } });
+  #fail({ ticket, sent: wasSent }, code, message) {
+    this.#settle(ticket, { code, details: { message, wasSent } });
   }
 
-  #settle(ticket, as, count) {
-    if (ticket) this.#emit({ settle: ticket, as, count });
+  #settle(ticket, outcome) {
+    if (ticket) this.#emit({ settle: ticket, ...outcome });
   }
 
   #write(message) {

@@ -2,7 +2,7 @@ import { rejoinWait } from './rooms.js';
 
 /** A room that the client joins, waits for or is in, and its other members. `core.js` keeps it. */
 export class Members {
-  /** `joining`, `waiting` or `member`. */
+  /** `joining`, `waiting` or `member`; `out` at the end. */
   state = 'joining';
   /** Maximum members; null for no limit, or while unknown. */
   capacity = /** @type {number | null} */ (null);
@@ -22,7 +22,7 @@ export class Members {
   #listed = /** @type {Map<string, any> | null} */ (null);
   /** Last member of the page before the requested one; undefined if none is requested. */
   #after = /** @type {string | undefined} */ (undefined);
-  /** The frozen list; null after a change. */
+  /** The frozen list; null after each report. */
   #list = /** @type {readonly any[] | null} */ (null);
 
   /** @param {object[]} effects gets effects of `Core` */
@@ -54,10 +54,9 @@ export class Members {
     if (state !== 'member') {
       this.#memberById = new Map();
       this.#listed = null;
-      this.#list = null;
       this.lost();
     }
-    this.#effects.push({ room_state: state, room: this.#room, reason });
+    this.#report('state', reason ? { state, reason } : { state });
   }
 
   /** Handles `joined`, a page of the member list. */
@@ -126,16 +125,12 @@ export class Members {
     const member = isSame ? known : Object.freeze({ id, data });
     this.#listed?.set(id, member);
     this.#memberById.set(id, member);
-    if (isSame) return;
-    this.#list = null;
-    this.#effects.push({ [known ? 'member_updated' : 'member_joined']: member, room: this.#room });
+    if (!isSame) this.#report(known ? 'update' : 'join', member);
   }
 
   #remove(id, reason) {
     const member = this.#memberById.get(id);
-    if (!this.#memberById.delete(id)) return;
-    this.#list = null;
-    this.#effects.push({ member_left: member, room: this.#room, reason });
+    if (this.#memberById.delete(id)) this.#report('leave', { member, reason });
   }
 
   /** Ends a list: removes members that it does not have, and takes its order, which it reports. */
@@ -145,8 +140,11 @@ export class Members {
     const order = String([...this.#memberById.keys()]);
     this.#memberById = listed;
     this.#listed = null;
-    if (String([...listed.keys()]) === order) return;
+    if (String([...listed.keys()]) !== order) this.becomes('member');
+  }
+
+  #report(type, event) {
     this.#list = null;
-    this.becomes('member');
+    this.#effects.push({ room: this.#room, type, event });
   }
 }

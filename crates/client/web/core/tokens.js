@@ -20,13 +20,12 @@ export class Tokens {
    * Stores a token from the callback.
    *
    * @param {number} now time of the core, in ms
-   * @param {{token: string, valid_ms?: number | null}} token `valid_ms` null: it does not expire
+   * @param {{token: string, validMs?: number}} token without `validMs` it does not expire
    */
-  set(now, { token, valid_ms: validMs }) {
-    const valid = validMs ?? Infinity;
+  set(now, { token, validMs = Infinity }) {
     this.#token = token;
     this.#attempts = 0;
-    this.#renewAt = now + valid - Math.min(RENEW_BEFORE, Math.floor(valid / 10));
+    this.#renewAt = now + validMs - Math.min(RENEW_BEFORE, Math.floor(validMs / 10));
     this.#renewingUntil = null;
   }
 

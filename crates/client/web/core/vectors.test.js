@@ -49,8 +49,9 @@ function input(core, now, random, given) {
     case 'opened':
     case 'cancel':
     case 'lost':
-    case 'token':
       return core[word](now, random, fields);
+    case 'token':
+      return core.token(now, random, { token: fields.token, validMs: fields.valid_ms ?? undefined });
     case 'refused': {
       // WebSockets do not report an HTTP answer. Its wait is like that of a `goodbye`.
       const { retry_after_ms: wait, ...ending } = fields;
@@ -70,21 +71,32 @@ function input(core, now, random, given) {
   }
 }
 
-/** Returns the state of a room that an effect leaves out. */
-function stateOf(core, { room_state: state, room }) {
-  const { capacity, count, queuePlace } = core.room(room) ?? {};
-  if (state === 'waiting') return { ahead: queuePlace.ahead, queue_length: queuePlace.length };
-  return state === 'member' ? { capacity, count } : {};
-}
-
 /** Returns an effect in the form of the vectors. */
 function comparable(core, effect) {
   if (typeof effect === 'string') return effect;
-  const { write, welcome: _, as, ...rest } = effect;
+  const { write, welcome, retryInMs, details, ...rest } = effect;
   if (write) return { write: JSON.parse(write) };
-  if (as === undefined) return JSON.parse(JSON.stringify({ ...rest, ...stateOf(core, effect) }));
-  // The vectors do not distinguish requests by whether they were sent.
-  return JSON.parse(JSON.stringify({ ...rest, as: as.closed ? 'closed' : as }));
+  const renamed = { ...rest, in_ms: retryInMs, resumed: welcome?.resumed };
+  return JSON.parse(JSON.stringify(effect.settle ? outcomeOf(effect) : effect.room ? changeOf(core, effect) : renamed));
+}
+
+function outcomeOf({ settle, code, details, count }) {
+  if (!code) return { settle, as: 'delivered', count };
+  const { message, retryAfterMs, wasSent } = details;
+  if (code === 'expired') return { settle, as: { expired: { sent: wasSent } } };
+  // The vectors do not distinguish closed requests by whether they were sent.
+  return { settle, as: code === 'closed' ? code : { refused: code, message, retry_after_ms: retryAfterMs } };
+}
+
+/** Returns a change of a room, with the state that an effect leaves out. */
+function changeOf(core, { room, type, event }) {
+  if (type === 'join') return { member_joined: event, room };
+  if (type === 'update') return { member_updated: event, room };
+  if (type === 'leave') return { member_left: event.member, room, reason: event.reason };
+  const { capacity, count, queuePlace } = core.room(room) ?? {};
+  const change = { room_state: event.state, room, reason: event.reason };
+  if (event.state === 'waiting') return { ...change, ahead: queuePlace.ahead, queue_length: queuePlace.length };
+  return event.state === 'member' ? { ...change, capacity, count } : change;
 }
 
 function repeated({ times, ...once }, at, all) {
