@@ -3,7 +3,7 @@ import { assertJson } from './core/outgoing.js';
 import { FIRST_RETRY, LAST_RETRY, MAX_BUFFERED, MAX_EARLY, MAX_PEERS } from './core/rules.js';
 import { emit, Emitter } from './emitter.js';
 import { listen } from './listen.js';
-import { AMOUNT, checkOptions, isFunction } from './options.js';
+import { AMOUNT, checkOptions, isFunction, OF_METHODS } from './options.js';
 import { PeerConnection } from './peer.js';
 import { Room } from './room.js';
 
@@ -73,8 +73,7 @@ export class Call extends Emitter {
    * @returns {readonly import('./types.js').Peer<Data>[]}
    */
   get peers() {
-    this.#peers ??= Object.freeze([...this.#memberById.values()].map(toPeer));
-    return this.#peers;
+    return (this.#peers ??= Object.freeze([...this.#memberById.values()].map(toPeer)));
   }
 
   /**
@@ -103,10 +102,10 @@ export class Call extends Emitter {
    */
   send(data, { to } = {}) {
     assertJson(data);
-    if (!['string', 'undefined'].includes(typeof to)) refuse('to', to, 'a text');
+    checkOptions({ to }, OF_METHODS);
     const text = JSON.stringify(data);
-    const members = to === undefined ? [...this.#memberById.values()] : [this.#memberById.get(to)];
-    const open = members.filter((member) => member?.channel?.readyState === 'open');
+    const members = [...this.#memberById.values()].filter(({ id }) => id === (to ?? id));
+    const open = members.filter(({ channel }) => channel?.readyState === 'open');
     return open.filter((member) => this.#sendTo(member, text)).map(({ id }) => id);
   }
 
@@ -133,7 +132,7 @@ export class Call extends Emitter {
   }
 
   #setTracks(tracks, label) {
-    if (typeof label !== 'string') refuse('label', label, 'a text');
+    checkOptions({ label }, OF_METHODS);
     this.#tracksByLabel.set(label, tracks);
     this.#memberById.forEach(({ peer }) => peer?.publish(tracks, label));
   }
@@ -151,10 +150,10 @@ export class Call extends Emitter {
   /** Takes the members of the room. */
   #follow() {
     if (this.#room.state === 'out') return this.#end();
-    for (const member of this.#memberById.values()) member.expired = true;
     for (const { id, data } of this.#room.members) {
       const member = this.#memberById.get(id) ?? { id, ...ALONE, ...FRESH };
-      this.#memberById.set(id, Object.assign(member, { data, expired: false }));
+      member.data = data;
+      this.#memberById.set(id, member);
     }
     this.#memberById.forEach((member) => this.#dropIfOver(member));
     this.#connectNext();
@@ -163,11 +162,9 @@ export class Call extends Emitter {
 
   /** Connects to members without a connection while there are places. */
   #connectNext() {
-    const members = [...this.#memberById.values()];
-    let places = this.#isShown ? (this.#options.maxPeers ?? MAX_PEERS) - members.filter(({ peer }) => peer).length : 0;
-    for (const member of members) {
-      if (!member.peer && places-- > 0) this.#connect(member);
-    }
+    const alone = [...this.#memberById.values()].filter(({ peer }) => !peer);
+    const places = (this.#options.maxPeers ?? MAX_PEERS) - this.#memberById.size + alone.length;
+    if (this.#isShown) alone.slice(0, places).forEach((member) => this.#connect(member));
   }
 
   #connect(member) {
@@ -253,7 +250,7 @@ export class Call extends Emitter {
 
   /** A member whose seat expired stays while its connection lasts. */
   #dropIfOver(member) {
-    if (member.expired && !isConnected(member)) this.#drop(member.id);
+    if (!this.#room.member(member.id) && !isConnected(member)) this.#drop(member.id);
   }
 
   #memberChanged(member) {
@@ -263,9 +260,8 @@ export class Call extends Emitter {
 
   #drop(id) {
     const member = this.#memberById.get(id);
-    if (!member) return;
+    if (member) disconnect(member);
     this.#memberById.delete(id);
-    disconnect(member);
     this.#connectNext();
   }
 

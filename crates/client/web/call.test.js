@@ -383,7 +383,7 @@ class Mesh {
     const known = this.#known.get(id);
     if (!known) return undefined;
     const list = [...known].filter(([other]) => other !== id).map(([other, data]) => ({ id: other, data }));
-    return { state: 'member', list };
+    return { state: 'member', list, member: (other) => list.find((member) => member.id === other) };
   }
 
   async #signal(from, to, data) {

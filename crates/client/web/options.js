@@ -16,6 +16,9 @@ export const isFunction = (value) => typeof value === 'function';
 /** @type {[(value: any) => boolean, string]} */
 export const AMOUNT = [(value) => Number.isFinite(value) && value >= 0, 'a number >= 0'];
 
+/** @type {[(value: any) => boolean, string]} */
+const TEXT = [(value) => typeof value === 'string', 'a text'];
+
 /** @type {Rules} */
 export const OF_CLIENTS = {
   clientId: [(id) => isName(id) && id[0] !== '~', `${NAME}, no ~ first`, true],
@@ -35,6 +38,8 @@ export const OF_METHODS = {
   queue: [(queue) => typeof queue === 'boolean', 'true or false'],
   signal: [(signal) => isFunction(signal?.addEventListener), 'an AbortSignal'],
   ttlMs: AMOUNT,
+  to: TEXT,
+  label: TEXT,
 };
 
 /**

@@ -211,7 +211,7 @@ export class PeerConnection extends Emitter {
     this.#step();
   }
 
-  async #perform(connection, { want, apply, labels, candidate, repeat }) {
+  async #perform(connection, { want, description, labels, candidate, repeat }) {
     if (want) {
       this.#asked = this.#need;
       if (!this.#iceRestart) return { wanted: this.#sent.wanted };
@@ -219,13 +219,13 @@ export class PeerConnection extends Emitter {
       return { wanted: { ...this.#sent.wanted, restart: true } };
     }
     if (candidate) return connection.addIceCandidate(candidate);
-    if (apply) {
+    if (description) {
       if (this.#iceRestart === 'sent') this.#iceRestart = '';
-      await connection.setRemoteDescription(apply);
+      await connection.setRemoteDescription(description);
       if (connection !== this.connection) return undefined;
       this.#received.set(connection, labels);
       emit(this, 'change');
-      if (apply.type !== 'offer') return undefined;
+      if (description.type !== 'offer') return undefined;
       this.#setTracks();
     }
     if (!repeat) await connection.setLocalDescription();

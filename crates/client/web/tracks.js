@@ -50,9 +50,9 @@ export class SentTracks {
       transceiver.sender.replaceTrack(track).catch((error) => failed(error, label));
     };
     for (const [label, tracks] of tracksByLabel) {
-      const uses = [...this.#useByTransceiver.values()];
       for (const track of tracks) {
-        if (uses.some((use) => use.label === label && use.track === track)) continue;
+        const isSent = (use) => use.label === label && use.track === track;
+        if ([...this.#useByTransceiver.values()].find(isSent)) continue;
         const spare = this.#spareFor(label, track.kind, isWanted);
         if (spare) replace(spare, label, track);
         else if (mayAdd) this.#useByTransceiver.set(this.#connection.addTransceiver(track), { label, track });
@@ -72,11 +72,11 @@ export class SentTracks {
   /** Returns a transceiver of the label without a wanted track, or one without a label. */
   #spareFor(label, kind, isWanted) {
     const usable = this.#ofKind(kind);
-    const isOwn = (transceiver) => {
+    const own = usable.find((transceiver) => {
       const use = this.#useByTransceiver.get(transceiver);
       return use?.label === label && !isWanted(use);
-    };
-    return usable.find(isOwn) ?? usable.find((transceiver) => this.#isFree(transceiver));
+    });
+    return own ?? usable.find((transceiver) => this.#isFree(transceiver));
   }
 
   /**

@@ -14,7 +14,7 @@ const MAX_INBOX = 512;
  * | `{send}` | send this message to the other side |
  * | `{grow}` | have as many sections as the other side wants, and restart ICE if it wants this |
  * | `{offer}`, `{repeat}` | make an offer; take the present description. The result has it |
- * | `{apply, labels}` | set this remote description. An offer is answered: the result is the answer |
+ * | `{description, labels}` | set this remote description; the result of an offer is the answer |
  * | `{candidate}` | add this candidate |
  * | `{want}` | the result is `{wanted}`: what this side needs of an offer |
  */
@@ -95,9 +95,9 @@ export class Negotiation {
   }
 
   /** A step has ended: with what to send, with nothing (undefined), or in an error (null). */
-  done({ offer, apply }, result) {
-    if (apply || (offer && result === null)) this.#isPending = false;
-    if (apply && result !== null) {
+  done({ offer, description }, result) {
+    if (description || (offer && result === null)) this.#isPending = false;
+    if (description && result !== null) {
       this.#hasRemote = true;
       // The answer has all changes so far.
       if (!this.#offers) this.#isNeeded = false;
@@ -124,7 +124,7 @@ export class Negotiation {
     if (isNew && this.#hasRemote) this.begin(of);
     this.theirs = of;
     if (description && (description.type === 'offer') !== this.#offers) {
-      if (!this.#offers || this.#isPending) this.#steps.push({ apply: description, labels });
+      if (!this.#offers || this.#isPending) this.#steps.push({ description, labels });
       // A repeated offer was answered twice: the second answer may have further changes.
       else this.#isNeeded = true;
     }

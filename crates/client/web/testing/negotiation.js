@@ -154,11 +154,11 @@ class Page {
     });
   }
 
-  #start({ offer, repeat, apply, want }, connection) {
+  #start({ offer, repeat, description, want }, connection) {
     const { client } = this;
     if (want) return { wanted: {} };
-    if (apply) connection.apply(apply);
-    if (apply?.type === 'offer') connection.answer(client.changes);
+    if (description) connection.apply(description);
+    if (description?.type === 'offer') connection.answer(client.changes);
     else if (offer) connection.offer(client.changes);
     else if (!repeat) return undefined;
     return { description: connection.description };
