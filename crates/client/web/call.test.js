@@ -325,7 +325,7 @@ class Mesh {
     const client = new Emitter();
     const signal = (to, data) => this.#signal(id, to, JSON.parse(JSON.stringify(data)));
     Object.assign(client, { clientId: id, iceServers: [], signal });
-    const room = new Room(client, 'den', { members: () => this.#membersSeenBy(id), request: async () => {} });
+    const room = new Room(client, 'den', () => this.#membersSeenBy(id), async () => {});
     this.roomById.set(id, room);
     return { client, room };
   }

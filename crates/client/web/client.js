@@ -86,8 +86,6 @@ export class Client extends Emitter {
   /** End the listeners to the page; empty while the client is closed. */
   #removers = /** @type {(() => void)[]} */ ([]);
   #isPerforming = false;
-  /** Whether the next attempt waits. */
-  #isWaiting = false;
 
   /**
    * Creates a client without a connection: call `connect`.
@@ -186,10 +184,7 @@ export class Client extends Emitter {
    */
   room(name) {
     assertName(name);
-    const room = this.#roomByName.get(name) ?? new Room(this, name, {
-      members: () => this.#core.room(name),
-      request: (...request) => this.#request(...request),
-    });
+    const room = this.#roomByName.get(name) ?? new Room(this, name, () => this.#core.room(name), (request, signal) => this.#request(request, signal));
     this.#roomByName.set(name, room);
     return room;
   }
@@ -350,7 +345,6 @@ export class Client extends Emitter {
   #attempt(url) {
     [this.#url] = this.#urls[url].split('?');
     this.#log('debug', `connecting to ${this.#url}`);
-    this.#isWaiting = false;
     this.#enter(this.#trying);
   }
 
@@ -375,17 +369,16 @@ export class Client extends Emitter {
     for (const settle of this.#connecting) settle(error);
   }
 
-  #lost({ state, retryInMs, ...why }) {
+  #lost({ state, retryInMs, isShorter, ...why }) {
     const isOver = state === 'closed';
     const reason = reasonOf(why, this.#wasWelcome, this.#tokenError);
     this.#reason = reason;
     // The reason of a wait that is shortened has been logged.
-    if (reason && (isOver || !this.#isWaiting)) {
+    if (reason && !isShorter) {
       const then = isOver ? 'no retry' : `next attempt in ${retryInMs} ms`;
       this.#log(isOver ? 'error' : 'warn', `${this.#url}: ${reason.message}, ${then}`);
     }
     const details = { reason, retryInMs };
-    this.#isWaiting = !isOver;
     if (!isOver) return this.#enter(this.#trying, details);
     this.#wasWelcome = false;
     // Unless a listener has connected again.
@@ -409,22 +402,13 @@ export class Client extends Emitter {
 
   #open(attempt) {
     try {
-      this.#socket = openSocket(this.#WebSocket, this.#urls[attempt.url], this.clientId, attempt, {
-        opened: () => this.#input('opened'),
-        text: (text) => {
-          this.#counts.received += 1;
-          this.#input('text', text);
-        },
-        closed: (code, reason) => this.#socketLost(code, reason),
+      this.#socket = openSocket(this.#WebSocket, this.#urls[attempt.url], this.clientId, attempt, (input, value) => {
+        if (input === 'text') this.#counts.received += 1;
+        this.#input(input, value);
       });
     } catch (error) {
-      this.#socketLost(NO_FRAME, String(error));
+      this.#input('lost', { code: NO_FRAME, reason: String(error) });
     }
-  }
-
-  #socketLost(code, reason) {
-    this.#socket = null;
-    this.#input('lost', { code, reason });
   }
 
   #leaveSocket(code) {

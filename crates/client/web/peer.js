@@ -123,8 +123,8 @@ export class PeerConnection extends Emitter {
    * @returns {Promise<number | null>}
    */
   async roundTripMs() {
-    const reports = (await this.connection?.getStats())?.values() ?? [];
-    for (const { nominated, currentRoundTripTime: seconds } of reports) {
+    const reports = (await this.connection?.getStats()) ?? new Map();
+    for (const { nominated, currentRoundTripTime: seconds } of reports.values()) {
       if (nominated && seconds !== undefined) return seconds * 1_000;
     }
     return null;
@@ -174,16 +174,15 @@ export class PeerConnection extends Emitter {
       this.#step();
     };
     connection.onicecandidate = ({ candidate }) => {
-      if (candidate && connection === this.connection) this.#negotiation.found(candidate);
+      if (candidate && connection === this.connection) this.#negotiation.send({ candidate });
       this.#step();
     };
     connection.onconnectionstatechange = () => {
       const state = this.connectionState;
       if (state === 'connected') this.#restarts = 0;
       if (state === 'failed') {
-        if (this.#restarts < MAX_RESTARTS) this.#restartIce();
+        if (this.#restarts++ < MAX_RESTARTS) this.#restartIce();
         else emit(this, 'failure', { error: new Error('no path to the peer') });
-        this.#restarts += 1;
       }
       emit(this, 'change');
     };
@@ -214,9 +213,8 @@ export class PeerConnection extends Emitter {
   async #perform(connection, { want, description, labels, candidate, repeat }) {
     if (want) {
       this.#asked = this.#need;
-      if (!this.#iceRestart) return { wanted: this.#sent.wanted };
-      this.#iceRestart = 'sent';
-      return { wanted: { ...this.#sent.wanted, restart: true } };
+      this.#iceRestart &&= 'sent';
+      return { wanted: { ...this.#sent.wanted, ...(this.#iceRestart && { restart: true }) } };
     }
     if (candidate) return connection.addIceCandidate(candidate);
     if (description) {
@@ -265,5 +263,4 @@ export class PeerConnection extends Emitter {
     this.#negotiation.needed();
     this.#step();
   }
-
 }

@@ -22,25 +22,27 @@ export class Room extends Emitter {
   client;
   /** Grows with each change of the other properties. @type {number} @readonly */
   revision = 0;
-  #link;
+  #members;
+  #send;
 
   /**
    * Applications call `client.room`.
    *
    * @param {import('./client.js').Client<any>} client
    * @param {string} name
-   * @param {{members: () => any, request: (request: object, signal?: AbortSignal) => Promise<any>}}
-   *   link to the client: the room in its core, and its requests
+   * @param {() => any} members returns the room in the client's core
+   * @param {(request: object, signal?: AbortSignal) => Promise<any>} request
    */
-  constructor(client, name, link) {
+  constructor(client, name, members, request) {
     super();
     this.client = client;
     this.name = name;
-    this.#link = link;
+    this.#members = members;
+    this.#send = request;
   }
 
   #request(type, data, signal) {
-    return this.#link.request({ type, room: this.name, data }, signal);
+    return this.#send({ type, room: this.name, data }, signal);
   }
 
   /**
@@ -50,7 +52,7 @@ export class Room extends Emitter {
    * @returns {import('./types.js').RoomState}
    */
   get state() {
-    return this.#link.members()?.state ?? 'out';
+    return this.#members()?.state ?? 'out';
   }
 
   /**
@@ -59,17 +61,17 @@ export class Room extends Emitter {
    * @returns {readonly import('./types.js').Member<Data>[]}
    */
   get members() {
-    return this.#link.members()?.list ?? NO_MEMBERS;
+    return this.#members()?.list ?? NO_MEMBERS;
   }
 
   /** Number of members with this client; 0 if it is none. @returns {number} */
   get count() {
-    return this.#link.members()?.count ?? 0;
+    return this.#members()?.count ?? 0;
   }
 
   /** Maximum members; null for no limit, or while unknown. @returns {number | null} */
   get capacity() {
-    return this.#link.members()?.capacity ?? null;
+    return this.#members()?.capacity ?? null;
   }
 
   /**
@@ -78,7 +80,7 @@ export class Room extends Emitter {
    * @returns {{ahead: number, length: number} | null}
    */
   get queuePlace() {
-    return this.#link.members()?.queuePlace ?? null;
+    return this.#members()?.queuePlace ?? null;
   }
 
   /**
@@ -88,7 +90,7 @@ export class Room extends Emitter {
    * @returns {import('./types.js').Member<Data> | undefined}
    */
   member(id) {
-    return this.#link.members()?.member(id);
+    return this.#members()?.member(id);
   }
 
   /**
@@ -114,9 +116,9 @@ export class Room extends Emitter {
       await this.#seat(queue, signal);
     } catch (error) {
       const { code, wasSent } = /** @type {MeshError} */ (error);
+      const isUnwanted = wasSent && (code === 'aborted' || code === 'room_full');
       // The core leaves a room that the client still joins, unless another join wants it.
-      const isIn = ['member', 'waiting'].includes(this.state);
-      if (wasSent && isIn && ['aborted', 'room_full'].includes(code)) this.leave().catch(() => {});
+      if (isUnwanted && (this.state === 'member' || this.state === 'waiting')) this.leave().catch(() => {});
       throw error;
     }
   }

@@ -12,11 +12,10 @@ const SUBPROTOCOL = 'signaling.v1';
  * @param {string} url of the balancer's `/v1/connect`
  * @param {string} clientId
  * @param {{resume?: string, token?: string}} session
- * @param {{opened: () => void, text: (text: string) => void,
- *   closed: (code: number, reason: string) => void}} on `text` also gets binary messages, as a
- *   `Blob`; `closed` gets 1006 for any end without a close frame
+ * @param {(input: 'opened' | 'text' | 'lost', value?: any) => void} report calls an input of the core.
+ *   `text` also gets binary messages, as a `Blob`; `lost` gets 1006 for any end without a close frame
  */
-export function openSocket(WebSocket, url, clientId, { resume, token }, on) {
+export function openSocket(WebSocket, url, clientId, { resume, token }, report) {
   /** @type {any[]} */
   const protocols = [SUBPROTOCOL, resume && `resume.${resume}`, token && `bearer.${token}`].filter(Boolean);
   const socket = new WebSocket(`${url}${url.includes('?') ? '&' : '?'}client_id=${clientId}&reliable=1`, protocols);
@@ -25,10 +24,10 @@ export function openSocket(WebSocket, url, clientId, { resume, token }, on) {
   const end = (code, reason) => {
     detach(socket);
     clearTimeout(timer);
-    on.closed(code, reason || fault);
+    report('lost', { code, reason: reason || fault });
   };
-  socket.onopen = on.opened;
-  socket.onmessage = ({ data }) => on.text(data);
+  socket.onopen = () => report('opened');
+  socket.onmessage = ({ data }) => report('text', data);
   socket.onclose = ({ code, reason }) => end(code, reason);
   socket.onerror = (/** @type {any} */ { message, error }) => {
     fault ||= message || error?.message || '';

@@ -9,8 +9,8 @@ import { FakeSocket } from './testing/socket.js';
 
 function open() {
   const ends = [];
-  const on = { opened() {}, text() {}, closed: (...end) => ends.push(end) };
-  const socket = openSocket(FakeSocket, 'ws://mesh.example/v1/connect?a=b', 'me', { token: 'jwt' }, on);
+  const report = (input, value) => input === 'lost' && ends.push([value.code, value.reason]);
+  const socket = openSocket(FakeSocket, 'ws://mesh.example/v1/connect?a=b', 'me', { token: 'jwt' }, report);
   return { socket, ends };
 }
 

@@ -27,7 +27,7 @@ import { Tokens } from './tokens.js';
  * | `{close}` | close the socket with this code |
  * | `{write}` | send this text |
  * | `'ask_token'` | call the application's token callback |
- * | `{state, ...}` | report the state of the connection |
+ * | `{state, ...}` | report the state of the connection. `isShorter`: a wait was shortened |
  * | `{event, details?}` | report a message of the server; `details` of a `MeshError` |
  * | `{room, type, event}` | report a change of a room: `join`, `update`, `leave` or `state` |
  * | `{settle, code?, details?, count?}` | report the outcome of the request with this ticket |
@@ -133,10 +133,9 @@ export class Core {
   #phaseDeadline() {
     const phase = this.#phase;
     if (phase.is === 'connecting') return phase.since + phase.limit;
-    if (phase.is !== 'connected') return phase.until ?? Infinity;
+    if (!phase.connection) return phase.until ?? Infinity;
     const pages = [...this.#membersByRoom.values()].map(({ pageAt }) => pageAt);
-    const { connection } = phase;
-    return Math.min(connection.deadline, this.#tokens.deadline, this.#rooms.deadline, this.#iceAt, this.#pacer.freeAt, ...pages);
+    return Math.min(phase.connection.deadline, this.#tokens.deadline, this.#rooms.deadline, this.#iceAt, this.#pacer.freeAt, ...pages);
   }
 
   /** Connects now if the client is closed, is suspended or waits. */
@@ -152,7 +151,7 @@ export class Core {
 
   #open(now) {
     this.#attempts += 1;
-    const limit = this.#attempts % PATIENT_ATTEMPT === 0 ? WELCOME_TIMEOUT : OPEN_TIMEOUT;
+    const limit = this.#attempts % PATIENT_ATTEMPT ? OPEN_TIMEOUT : WELCOME_TIMEOUT;
     this.#phase = { is: 'connecting', since: now, limit, fault: 'unreachable' };
     this.#emit({ open: { url: this.#url, resume: this.#resume ?? undefined, token: this.#tokens.use() } });
   }
@@ -217,8 +216,8 @@ export class Core {
       const wait = Math.floor(random * FIRST_BACKOFF);
       if (now + wait >= phase.until) return;
       phase.until = now + wait;
-      this.#emit({ state: 'waiting', retryInMs: wait, ...phase.why });
-    } else if (phase.is === 'connected' && phase.connection.answerBy === Infinity) {
+      this.#emit({ state: 'waiting', retryInMs: wait, ...phase.why, isShorter: true });
+    } else if (phase.connection?.answerBy === Infinity) {
       this.#write(phase.connection.ping(now));
     }
   }
@@ -258,10 +257,9 @@ export class Core {
     const ends = isTokenRejected(why) ? !this.#tokens.reject(wasWelcome) : isFinal(why);
     if (ends) return this.#end(why);
     const least = why.code === POLICY_VIOLATION ? MIN_POLICY_WAIT : 0;
-    const window = this.#retries.window(now);
     // An attempt without an answer was a wait itself.
     const waited = why.fault === 'unreachable' ? now - phase.since : 0;
-    const backoff = Math.max(0, Math.floor(random * window) - waited);
+    const backoff = Math.floor(random * this.#retries.window(now)) - waited;
     const wait = Math.max(least, Math.min(this.#hint ?? backoff, MAX_HINT));
     const mayHurry = this.#hint === undefined && !least;
     this.#url = (this.#url + 1) % this.#urls;
@@ -491,7 +489,7 @@ export class Core {
 
   /** Sends pages and queued requests within the limits and the pace. */
   #flush(now) {
-    if (this.#phase.is !== 'connected') return;
+    if (!this.#phase.connection) return;
     let text;
     this.#pacer.freeAt = Infinity;
     for (const members of this.#membersByRoom.values()) {

@@ -56,19 +56,12 @@ export class Negotiation {
   /** Ends the negotiation for good. */
   end() {
     this.own = null;
-    this.#steps = [];
-    this.#inbox = [];
   }
 
   /** Keeps a message of the other side, which is handled in order. */
   receive(message) {
     const isValid = typeof message?.of === 'string' && this.own;
     if (isValid && this.#inbox.length < MAX_INBOX) this.#inbox.push(message);
-  }
-
-  /** The connection has found a candidate. */
-  found(candidate) {
-    this.#send({ candidate });
   }
 
   /** The connection needs another negotiation. */
@@ -112,7 +105,7 @@ export class Negotiation {
       // A reset for an earlier connection needs none: the present one has begun since.
       if (!isNew || reset || of === this.#resetFor) return;
       this.#resetFor = of;
-      this.#send({ reset: true }, of);
+      this.send({ reset: true }, of);
       return;
     }
     if (reset) {
@@ -134,13 +127,14 @@ export class Negotiation {
       if (!this.#isPending) this.#isNeeded = true;
       // An earlier first offer may still reach the other side, or has reached an earlier page: a
       // question, which comes after that offer, makes it certain.
-      else if (!this.#hasRemote && !to) this.#send({ offered: true });
+      else if (!this.#hasRemote && !to) this.send({ offered: true });
       else if (!this.#hasRemote) this.repeat();
     }
     if (offered && !this.#offers && !this.#hasRemote) this.repeat();
   }
 
-  #send(message, to) {
+  /** Sends a message after the steps so far, for example a candidate. */
+  send(message, to) {
     this.#steps.push(this.#message(message, to));
   }
 
