@@ -195,7 +195,7 @@ export class Call extends Emitter {
     };
     channel.onclose = () => {
       if (member.channel !== channel) return;
-      member.isGone = true;
+      member.isAway = true;
       this.#memberChanged(member);
     };
     channel.onmessage = ({ data }) => {
@@ -220,8 +220,8 @@ export class Call extends Emitter {
   #refused(member, { description, wanted }, error) {
     if (NO_RETRY.includes(error.code)) {
       member.isRefused = true;
-      if (member.reported !== error.code) emit(this, 'failure', { id: member.id, error });
-      member.reported = error.code;
+      if (member.fault !== error.code) emit(this, 'failure', { id: member.id, error });
+      member.fault = error.code;
       return;
     }
     // A connected pair needs no further candidates.
@@ -289,7 +289,7 @@ export class Call extends Emitter {
 /** A member without a connection. */
 const ALONE = { peer: null, channel: null, timer: undefined };
 /** What is known of refused signals: nothing. */
-const FRESH = { isRefused: false, isGone: false, reported: undefined, wait: FIRST_RETRY };
+const FRESH = { isRefused: false, isAway: false, fault: undefined, wait: FIRST_RETRY };
 
 function disconnect(member) {
   clearTimeout(member.timer);
@@ -297,10 +297,10 @@ function disconnect(member) {
   Object.assign(member, ALONE);
 }
 
-const isConnected = ({ peer, isGone }) => peer?.connectionState === 'connected' && !isGone;
+const isConnected = ({ peer, isAway }) => peer?.connectionState === 'connected' && !isAway;
 
 /** @returns {import('./types.js').Peer} */
-function toPeer({ id, data, peer, channel, isGone }) {
+function toPeer({ id, data, peer, channel, isAway }) {
   const state = peer?.connectionState ?? 'none';
   const streams = peer?.streams ?? {};
   return Object.freeze({
@@ -310,7 +310,7 @@ function toPeer({ id, data, peer, channel, isGone }) {
     channelState: channel?.readyState ?? 'none',
     stream: streams.main ?? null,
     streams,
-    isAway: isGone || ['disconnected', 'failed'].includes(state),
+    isAway: isAway || ['disconnected', 'failed'].includes(state),
     connection: peer?.connection ?? null,
   });
 }

@@ -132,13 +132,13 @@ export class PeerConnection extends Emitter {
 
   /** Closes the connection for good, without an event. */
   close() {
-    this.#negotiation.end();
+    this.#negotiation.close();
     this.connection?.close();
     /** @type {import('./types.js').Writable<PeerConnection>} */ (this).connection = null;
   }
 
   #begin() {
-    this.#negotiation.begin();
+    this.#negotiation.start();
     this.#isBusy = false;
     this.#step();
   }
@@ -204,7 +204,7 @@ export class PeerConnection extends Emitter {
     // It was replaced or closed meanwhile.
     if (connection !== this.connection) return;
     this.#isBusy = false;
-    this.#negotiation.done(step, result);
+    this.#negotiation.end(step, result);
     if (error) emit(this, 'failure', { error });
     else this.#check();
     this.#step();
@@ -234,7 +234,7 @@ export class PeerConnection extends Emitter {
 
   /** Transceivers that tracks lack at the present connection of the other side. */
   get #need() {
-    return this.#negotiation.theirs + JSON.stringify(this.#sent.wanted);
+    return this.#negotiation.to + JSON.stringify(this.#sent.wanted);
   }
 
   /** Requests a negotiation that the browser does not: for transceivers, a restart, and labels. */

@@ -67,21 +67,25 @@ export class SavedSession {
   /**
    * Removes the stored session and its claim.
    *
-   * @returns {{session: Session | null | undefined, isOwn: boolean}} `session` is null if there
-   *   is none, or another page has taken it; undefined if it is damaged, of another client, or its
-   *   claim is gone. Whether the last `put` is still what this page would find
+   * @returns {{session: Session | undefined, isOwn: boolean}} `session` is undefined if there is
+   *   none, another page has taken it, it is damaged, of another client, or its claim is gone.
+   *   `isOwn`: whether the last `put` is still what this page would find
    */
   take() {
     const text = this.#storage?.getItem(this.#key) ?? null;
     this.#storage?.removeItem(this.#key);
-    const session = text === null ? null : this.#parse(text);
-    return { session, isOwn: text === this.#latest && session !== undefined };
+    const session = this.#parse(text);
+    return { session, isOwn: text === this.#latest && (!text || !!session) };
   }
 
   #parse(text) {
     try {
       const session = JSON.parse(text);
-      if (takeClaim(session) && isWhole(session, this.#clientId)) return session;
+      const { claim } = session;
+      // Another page has removed it.
+      const isVoid = claim && !(claim in localStorage);
+      if (claim) localStorage.removeItem(claim);
+      if (!isVoid && isWhole(session, this.#clientId)) return session;
     } catch {}
   }
 }
@@ -104,14 +108,6 @@ function makeClaim() {
     localStorage.setItem(claim, /** @type {any} */ (Date.now()));
     return claim;
   } catch {}
-}
-
-/** Removes the claim of a session. Returns `true` if this page may use the session. */
-function takeClaim({ claim }) {
-  if (!claim) return true;
-  const isThere = claim in localStorage;
-  localStorage.removeItem(claim);
-  return isThere;
 }
 
 const isText = (value) => typeof value === 'string';

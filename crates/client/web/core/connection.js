@@ -32,7 +32,7 @@ export class Connection {
   }
 
   /** Returns `true` if 64 messages are unacknowledged. */
-  get isFull() {
+  get isDue() {
     return this.#received - this.#acknowledged >= MAX_UNACKNOWLEDGED;
   }
 

@@ -42,7 +42,7 @@ export class Core {
   /**
    * `is` is `closed`, `suspended`, `fetching` (a token), `connecting`, `connected` or `waiting`.
    * `connected` has the `connection`. `since` and `limit` end an attempt, with the `fault`. `until`
-   * ends the token callback or a wait. A wait has `why` and `mayHurry`, which is false if the
+   * ends the token callback or a wait. A wait has `why` and `isOwn`, which is false if the
    * server requested it.
    */
   #phase = { is: 'closed' };
@@ -191,9 +191,9 @@ export class Core {
   }
 
   #tend(now, random, connection) {
-    if (this.#tokens.renews(now)) this.#emit('ask_token');
+    if (this.#tokens.due(now)) this.#emit('ask_token');
     const rejoin = this.#rooms.due(now, () => this.#requests.rooms('join'));
-    if (rejoin) this.#requests.pushOwn(rejoin);
+    if (rejoin) this.#requests.add(rejoin);
     this.#flush(now);
     if (now >= this.#iceAt) {
       this.#iceAt = now + ICE_RETRY;
@@ -212,11 +212,12 @@ export class Core {
    */
   networkChanged(now, random) {
     const phase = this.#phase;
-    if (phase.is === 'waiting' && phase.mayHurry) {
+    if (phase.is === 'waiting' && phase.isOwn) {
       const wait = Math.floor(random * FIRST_BACKOFF);
-      if (now + wait >= phase.until) return;
-      phase.until = now + wait;
-      this.#emit({ state: 'waiting', retryInMs: wait, ...phase.why, isShorter: true });
+      if (now + wait < phase.until) {
+        phase.until = now + wait;
+        this.#emit({ state: 'waiting', retryInMs: wait, ...phase.why, isShorter: true });
+      }
     } else if (phase.connection?.answerBy === Infinity) {
       this.#write(phase.connection.ping(now));
     }
@@ -261,9 +262,9 @@ export class Core {
     const waited = why.fault === 'unreachable' ? now - phase.since : 0;
     const backoff = Math.floor(random * this.#retries.window(now)) - waited;
     const wait = Math.max(least, Math.min(this.#hint ?? backoff, MAX_HINT));
-    const mayHurry = this.#hint === undefined && !least;
+    const isOwn = this.#hint === undefined && !least;
     this.#url = (this.#url + 1) % this.#urls;
-    this.#phase = { is: 'waiting', until: now + wait, mayHurry, why };
+    this.#phase = { is: 'waiting', until: now + wait, isOwn, why };
     this.#emit({ state: 'waiting', retryInMs: wait, ...why });
   }
 
@@ -357,7 +358,7 @@ export class Core {
 
   /** Ends a room whose last join is over. If the mesh still executes it, the client leaves. */
   #gaveUp({ type, room }, reason) {
-    const isWanted = this.#requests.wants(room) || this.#rooms.rejoins(room);
+    const isWanted = this.#requests.wants(room) || this.#rooms.lost(room);
     if (type !== 'join' || isWanted) return;
     if (this.room(room)?.state === 'joining') this.#out(room, reason);
   }
@@ -366,11 +367,11 @@ export class Core {
     if (this.room(room)) return;
     const members = new Members(room, this.#clientId, this.#effects);
     this.#membersByRoom.set(room, members);
-    members.becomes('joining');
+    members.enter('joining');
   }
 
   #out(room, reason) {
-    this.room(room)?.becomes('out', reason);
+    this.room(room)?.enter('out', reason);
     this.#membersByRoom.delete(room);
   }
 
@@ -414,14 +415,14 @@ export class Core {
     this.#rooms.leave(room);
     const members = this.#followed(room);
     // A pending join brings the client back.
-    if (members && this.#requests.wants(room)) members.becomes('joining', reason);
+    if (members && this.#requests.wants(room)) members.enter('joining', reason);
     else if (members) this.#out(room, reason);
   }
 
   /** Requests ICE servers again once half of the credentials' time is over. */
   #refreshIce(now, { ice_valid_ms: validMs }) {
-    const isLimited = typeof validMs === 'number';
-    this.#iceAt = isLimited ? now + Math.max(MIN_ICE_WAIT, Math.floor(validMs / 2)) : Infinity;
+    const half = typeof validMs === 'number' ? Math.floor(validMs / 2) : Infinity;
+    this.#iceAt = now + Math.max(MIN_ICE_WAIT, half);
   }
 
   /** Returns `true`: the socket may be used. */
@@ -446,7 +447,7 @@ export class Core {
     }
     if (!connection.receive(now, n)) return false;
     if (this.#seen.add(now, name)) this.#emit({ event: message });
-    if (this.#isHidden || connection.isFull) this.#write(connection.received());
+    if (this.#isHidden || connection.isDue) this.#write(connection.received());
     return true;
   }
 
@@ -455,10 +456,10 @@ export class Core {
     if (!answered) return;
     const { ticket, type, room, text, isOwn } = answered;
     if (type === 'join') {
-      const isWanted = isOwn ? this.#rooms.rejoins(room) : this.#followed(room);
+      const isWanted = isOwn ? this.#rooms.lost(room) : this.#followed(room);
       if (isWanted) this.#rooms.enter(JSON.parse(text));
       else if (!this.room(room) && !this.#requests.rooms('leave').includes(room)) {
-        this.#requests.pushOwn({ type: 'leave', room });
+        this.#requests.add({ type: 'leave', room });
       }
     }
     this.#settle(ticket, { count: delivered });
@@ -478,7 +479,7 @@ export class Core {
     if (!isOwn) {
       this.#settle(ticket, { code, details });
       this.#gaveUp(answered, code);
-    } else if (this.#rooms.rejoins(room)) {
+    } else if (this.#rooms.lost(room)) {
       if (typeof wait === 'number') this.#rooms.retry(now, room, wait);
       else {
         this.#rooms.leave(room);

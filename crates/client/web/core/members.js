@@ -48,7 +48,7 @@ export class Members {
   }
 
   /** Reports the state, with its reason if there is one. */
-  becomes(state, reason) {
+  enter(state, reason) {
     this.state = state;
     if (state !== 'waiting') this.queuePlace = null;
     if (state !== 'member') {
@@ -69,12 +69,14 @@ export class Members {
       this.#count = count;
       this.#listed = new Map();
       this.capacity = capacity;
-      if (isNews) this.becomes('member');
+      if (isNews) this.enter('member');
     }
     for (const member of members) this.#add(member);
-    this.#after = more ? members.at(-1)?.client_id : undefined;
-    this.pageAt = this.#after ? now : Infinity;
-    if (!this.#after) this.#complete();
+    this.lost();
+    if (more && members[0]) {
+      this.#after = members.at(-1).client_id;
+      this.pageAt = now;
+    } else this.#complete();
   }
 
   /** Handles `members_changed`. */
@@ -95,7 +97,7 @@ export class Members {
   /** Handles `waiting`. */
   waiting({ ahead, queue_length: length }) {
     this.queuePlace = { ahead, length };
-    this.becomes('waiting');
+    this.enter('waiting');
   }
 
   /** Returns the due request of a page. */
@@ -106,10 +108,10 @@ export class Members {
 
   /** Handles an error without a number. Returns `true` if it refuses a page. */
   failed(now, wait) {
-    if (!this.#after || this.pageAt !== Infinity) return false;
-    if (typeof wait !== 'number') this.#after = undefined;
-    else this.pageAt = now + rejoinWait(wait);
-    return true;
+    const isPage = this.#after && this.pageAt === Infinity;
+    if (isPage && typeof wait === 'number') this.pageAt = now + rejoinWait(wait);
+    else if (isPage) this.lost();
+    return isPage;
   }
 
   /** Forgets a requested page, whose answer was lost with its socket. A new list follows. */
@@ -121,8 +123,9 @@ export class Members {
   #add({ client_id: id, data = null }) {
     if (id === this.#ownId) return;
     const known = this.#memberById.get(id);
-    const isSame = known && JSON.stringify(known.data) === JSON.stringify(data);
-    const member = isSame ? known : Object.freeze({ id, data });
+    const made = Object.freeze({ id, data });
+    const isSame = JSON.stringify(known) === JSON.stringify(made);
+    const member = isSame ? known : made;
     this.#listed?.set(id, member);
     this.#memberById.set(id, member);
     if (!isSame) this.#report(known ? 'update' : 'join', member);
@@ -140,7 +143,7 @@ export class Members {
     const order = String([...this.#memberById.keys()]);
     this.#memberById = listed;
     this.#listed = null;
-    if (String([...listed.keys()]) !== order) this.becomes('member');
+    if (String([...listed.keys()]) !== order) this.enter('member');
   }
 
   #report(type, event) {

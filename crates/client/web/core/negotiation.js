@@ -6,7 +6,7 @@ const MAX_INBOX = 512;
  * of connections, and new connections. It uses neither WebRTC nor a clock.
  *
  * The shell performs one step of `next` at a time. Steps but `open`, `send` and `grow` end with
- * `done`:
+ * `end`:
  *
  * | step | meaning |
  * |---|---|
@@ -19,10 +19,10 @@ const MAX_INBOX = 512;
  * | `{want}` | the result is `{wanted}`: what this side needs of an offer |
  */
 export class Negotiation {
-  /** Name of the own connection; null before `begin` and after `end`. */
-  own = null;
+  /** Name of the own connection; null before `start` and after `close`. */
+  of = null;
   /** Last known name of the other side's connection; null until a message has it. */
-  theirs;
+  to;
   #offers;
   #newName;
   /** Whether the connection has a description of the other side. */
@@ -45,22 +45,22 @@ export class Negotiation {
   }
 
   /** Starts a new connection. Steps of the former one are void. */
-  begin(theirs = null) {
-    this.own = this.#newName();
-    this.theirs = theirs;
+  start(to = null) {
+    this.of = this.#newName();
+    this.to = to;
     this.#hasRemote = this.#isPending = false;
     this.#isNeeded = true;
     this.#steps = [{ open: true }];
   }
 
   /** Ends the negotiation for good. */
-  end() {
-    this.own = null;
+  close() {
+    this.of = null;
   }
 
   /** Keeps a message of the other side, which is handled in order. */
   receive(message) {
-    const isValid = typeof message?.of === 'string' && this.own;
+    const isValid = typeof message?.of === 'string' && this.of;
     if (isValid && this.#inbox.length < MAX_INBOX) this.#inbox.push(message);
   }
 
@@ -79,7 +79,7 @@ export class Negotiation {
 
   /** Returns the next step, or undefined. */
   next() {
-    if (!this.own) return undefined;
+    if (!this.of) return undefined;
     while (!this.#steps[0] && this.#inbox[0]) this.#handle(this.#inbox.shift());
     if (this.#steps[0] || !this.#isNeeded || this.#isPending) return this.#steps.shift();
     this.#isNeeded = false;
@@ -88,7 +88,7 @@ export class Negotiation {
   }
 
   /** A step has ended: with what to send, with nothing (undefined), or in an error (null). */
-  done({ offer, description }, result) {
+  end({ offer, description }, result) {
     if (description || (offer && result === null)) this.#isPending = false;
     if (description && result !== null) {
       this.#hasRemote = true;
@@ -100,8 +100,8 @@ export class Negotiation {
   }
 
   #handle({ of, to, description, labels, candidate, wanted, offered, reset }) {
-    const isNew = of !== this.theirs;
-    if (to && to !== this.own) {
+    const isNew = of !== this.to;
+    if (to && to !== this.of) {
       // A reset for an earlier connection needs none: the present one has begun since.
       if (!isNew || reset || of === this.#resetFor) return;
       this.#resetFor = of;
@@ -111,11 +111,11 @@ export class Negotiation {
     if (reset) {
       // Both sides may have sent one. Only the side without offers follows it then.
       const hasCrossed = this.#offers && of === this.#resetFor;
-      if (!hasCrossed && (isNew || !this.#hasRemote)) this.begin(of);
+      if (!hasCrossed && (isNew || !this.#hasRemote)) this.start(of);
       return;
     }
-    if (isNew && this.#hasRemote) this.begin(of);
-    this.theirs = of;
+    if (isNew && this.#hasRemote) this.start(of);
+    this.to = of;
     if (description && (description.type === 'offer') !== this.#offers) {
       if (!this.#offers || this.#isPending) this.#steps.push({ description, labels });
       // A repeated offer was answered twice: the second answer may have further changes.
@@ -138,7 +138,7 @@ export class Negotiation {
     this.#steps.push(this.#message(message, to));
   }
 
-  #message(message, to = this.theirs) {
-    return { send: { of: this.own, to, ...message } };
+  #message(message, to = this.to) {
+    return { send: { of: this.of, to, ...message } };
   }
 }

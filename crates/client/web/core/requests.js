@@ -14,8 +14,8 @@ import { MAX_HEAD, MAX_UNANSWERED, MAX_UNANSWERED_BYTES, QUEUE, QUEUE_BYTES, REQ
  * @property {string} text the request without its number. Later changes of its data have no effect
  * @property {boolean} [isOwn] whether it is a request of the client itself
  * @property {number} bytes size of the text
- * @property {number} expires Infinity for own requests, and for expired and cancelled ones, whose
- *   numbers stay in use
+ * @property {number} until its time limit; Infinity for own requests, and for expired and
+ *   cancelled ones, whose numbers stay in use
  * @property {boolean} sent whether it was sent, in this or an earlier session
  * @property {boolean} [isDue] whether the present socket has to send it again
  */
@@ -42,10 +42,10 @@ export class Requests {
 
   /** Restores the requests of an earlier page. */
   restore(now, saved) {
-    const expires = now + this.#timeoutMs;
+    const until = now + this.#timeoutMs;
     this.#nextId = saved.next_id;
-    this.#sent = saved.unanswered.map(({ id, request }) => makeEntry(request, { id, expires, sent: true }));
-    this.#setQueue(saved.queued.map((request) => makeEntry(request, { expires })));
+    this.#sent = saved.unanswered.map(({ id, request }) => makeEntry(request, { id, until, sent: true }));
+    this.#setQueue(saved.queued.map((request) => makeEntry(request, { until })));
   }
 
   /**
@@ -56,7 +56,7 @@ export class Requests {
    */
   push(now, request, maxBytes) {
     const ticket = this.#lastTicket + 1;
-    const entry = makeEntry(request, { ticket, expires: now + this.#timeoutMs });
+    const entry = makeEntry(request, { ticket, until: now + this.#timeoutMs });
     const size = entry.bytes + `,"id":${this.#nextId + this.#queued.length}`.length;
     if (size > maxBytes) throw new MeshError('too_large', { message: `${size} bytes, over ${maxBytes}` });
     const isFull = this.#queued.length >= this.#queue || this.#queuedBytes + sizeOf([entry]) > this.#queueBytes;
@@ -78,7 +78,7 @@ export class Requests {
   }
 
   /** Queues a request of the client itself: a rejoin, or a `leave` after a join without a use. */
-  pushOwn(request) {
+  add(request) {
     this.#append(makeEntry(request, { isOwn: true }));
   }
 
@@ -107,10 +107,10 @@ export class Requests {
     const repeated = this.#sent.find(({ isDue }) => isDue);
     const entry = repeated ?? (this.#mayMoreBeSent() && this.#queued[0]);
     if (!entry) return;
-    const id = repeated?.id ?? this.#nextId;
+    const id = repeated ? repeated.id : this.#nextId;
     // The number follows `type`, the first field.
     const text = entry.text.replace(',', `,"id":${id},`);
-    if (!pacer.take(now, entry.bytes + text.length - entry.text.length)) return;
+    if (!pacer.take(now, bytesOf(text))) return;
     if (!repeated) {
       this.#queued.shift();
       this.#queuedBytes -= sizeOf([entry]);
@@ -144,12 +144,12 @@ export class Requests {
 
   /** When the next request expires; Infinity for never. All are sorted by time. */
   get deadline() {
-    return (this.#sent.find(isTimed) ?? this.#queued.find(isTimed))?.expires ?? Infinity;
+    return (this.#sent.find(isTimed) ?? this.#queued.find(isTimed))?.until ?? Infinity;
   }
 
   /** Expires requests, and returns them. */
   expire(now) {
-    return now < this.deadline ? [] : this.#remove((entry) => entry.expires <= now);
+    return now < this.deadline ? [] : this.#remove((entry) => entry.until <= now);
   }
 
   /** Cancels a request without an outcome. Returns it; undefined if there is none. */
@@ -160,7 +160,7 @@ export class Requests {
   /** Removes queued requests. Sent ones lose their tickets, and keep their numbers. */
   #remove(isOver) {
     const removed = this.#all().filter(isOver);
-    this.#sent = this.#sent.map((entry) => (isOver(entry) ? { ...entry, ticket: null, expires: Infinity } : entry));
+    this.#sent = this.#sent.map((entry) => (isOver(entry) ? { ...entry, ticket: null, until: Infinity } : entry));
     this.#setQueue(this.#queued.filter((entry) => !isOver(entry)));
     return removed;
   }
@@ -193,20 +193,21 @@ export class Requests {
 }
 
 /** Neither an own request, nor expired or cancelled. */
-const isTimed = (entry) => entry.expires < Infinity;
+const isTimed = (entry) => entry.until < Infinity;
 
 const sizeOf = (entries) => entries.reduce((total, { bytes }) => total + MAX_HEAD + bytes, 0);
 
 /** @returns {Entry} */
 function makeEntry(request, fields) {
   const text = JSON.stringify(request);
+  const { type, room } = request;
   return {
     ticket: null,
-    type: request.type,
-    room: request.room,
+    type,
+    room,
     text,
     bytes: bytesOf(text),
-    expires: Infinity,
+    until: Infinity,
     sent: false,
     ...fields,
   };

@@ -38,13 +38,13 @@ export class Rooms {
   }
 
   /** Returns `true` for a kept room without a seat in this session. */
-  rejoins(room) {
+  lost(room) {
     return this.#rejoinAtByRoom.has(room);
   }
 
   /** Starts a new session, without seats. Returns the requests that join the rooms again. */
   restart() {
-    this.#rejoinAtByRoom = new Map([...this.#joinByRoom.keys()].map((room) => [room, Infinity]));
+    for (const room of this.#joinByRoom.keys()) this.#rejoinAtByRoom.set(room, Infinity);
     return [...this.#joinByRoom.values()];
   }
 
@@ -64,14 +64,15 @@ export class Rooms {
     const earliest = Math.min(...this.#rejoinAtByRoom.values());
     const [room] = /** @type {any[]} */ ([...this.#rejoinAtByRoom].find(([, at]) => at === earliest));
     this.#pausedUntil = now + MIN_REJOIN_WAIT;
-    const mustWait = pending().includes(room);
-    this.#rejoinAtByRoom.set(room, mustWait ? this.#pausedUntil : Infinity);
-    return mustWait ? undefined : this.#joinByRoom.get(room);
+    this.#rejoinAtByRoom.set(room, this.#pausedUntil);
+    if (pending().includes(room)) return undefined;
+    this.#rejoinAtByRoom.set(room, Infinity);
+    return this.#joinByRoom.get(room);
   }
 
   /** Returns the saved form. */
   save() {
     return [...this.#joinByRoom.values()].map(({ type: _, ...join }) =>
-      ({ ...join, rejoins: this.rejoins(join.room) || undefined }));
+      ({ ...join, rejoins: this.lost(join.room) || undefined }));
   }
 }

@@ -66,7 +66,7 @@ export class Tokens {
   }
 
   /** Returns `true` if a renewal is due at `now`, and starts its time limit. */
-  renews(now) {
+  due(now) {
     if (!this.#hasSource || this.deadline > now) return false;
     this.#renewingUntil = now + TOKEN_TIMEOUT;
     return true;

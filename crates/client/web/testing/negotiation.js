@@ -87,20 +87,20 @@ class Page {
 
   #begin() {
     if (this.isGone) return;
-    this.core.begin();
+    this.core.start();
     for (const message of this.#early) this.core.receive(message);
     this.step();
   }
 
   receive(message) {
-    if (this.core.own === null) this.#early.push(message);
+    if (this.core.of === null) this.#early.push(message);
     else this.core.receive(message);
     this.step();
   }
 
   change() {
     this.client.changes += 1;
-    if (this.core.own === null) return;
+    if (this.core.of === null) return;
     this.core.needed();
     this.step();
   }
@@ -122,8 +122,8 @@ class Page {
   }
 
   startOver() {
-    if (this.core.own === null) return;
-    this.core.begin();
+    if (this.core.of === null) return;
+    this.core.start();
     this.#isBusy = false;
     this.step();
   }
@@ -133,7 +133,7 @@ class Page {
       const step = this.core.next();
       if (step === undefined) return;
       if (step.grow) continue;
-      if (step.open) this.connection = new Connection(this.core.own);
+      if (step.open) this.connection = new Connection(this.core.of);
       else if (step.send) this.world.send(this.client, step.send);
       else this.#perform(step);
     }
@@ -146,7 +146,7 @@ class Page {
     this.world.clock.after(this.world.random() * 20, () => {
       if (connection !== this.connection || this.isGone) return;
       this.#isBusy = false;
-      this.core.done(step, result);
+      this.core.end(step, result);
       // A browser fires `negotiationneeded` again.
       const isMissing = (connection.description?.changes ?? 0) < this.client.changes;
       if (isMissing && !connection.isOffering) this.core.needed();
