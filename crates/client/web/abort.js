@@ -25,9 +25,9 @@ export function abortable(signal, aborted, start) {
       error.wasSent = aborted() || false;
     };
     const remove = listen(signal, 'abort', abort);
-    if (signal?.aborted) return abort();
     try {
-      start(settle);
+      if (signal?.aborted) abort();
+      else start(settle);
     } catch (error) {
       settle(error);
     }

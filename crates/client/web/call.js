@@ -7,8 +7,6 @@ import { AMOUNT, checkOptions, isFunction, OF_METHODS } from './options.js';
 import { PeerConnection } from './peer.js';
 import { Room } from './room.js';
 
-/** Codes of signals that would be refused again. */
-const NO_RETRY = ['too_large', 'forbidden', 'bad_message'];
 /** @type {import('./options.js').Rules} */
 const OF_CALLS = {
   stream: [(stream) => stream === null || isFunction(stream.getTracks), 'a MediaStream or null'],
@@ -104,9 +102,8 @@ export class Call extends Emitter {
     assertJson(data);
     checkOptions({ to }, OF_METHODS);
     const text = JSON.stringify(data);
-    const members = [...this.#memberById.values()].filter(({ id }) => id === (to ?? id));
-    const open = members.filter(({ channel }) => channel?.readyState === 'open');
-    return open.filter((member) => this.#sendTo(member, text)).map(({ id }) => id);
+    const members = [...this.#memberById.values()].filter(({ id, channel }) => id === (to ?? id) && channel?.readyState === 'open');
+    return members.filter((member) => this.#sendTo(member, text)).map(({ id }) => id);
   }
 
   /**
@@ -218,7 +215,8 @@ export class Call extends Emitter {
   }
 
   #refused(member, { description, wanted }, error) {
-    if (NO_RETRY.includes(error.code)) {
+    // The same signal would be refused again.
+    if (['too_large', 'forbidden', 'bad_message'].includes(error.code)) {
       member.isRefused = true;
       if (member.fault !== error.code) emit(this, 'failure', { id: member.id, error });
       member.fault = error.code;

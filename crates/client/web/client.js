@@ -18,9 +18,6 @@ import { SavedSession } from './saved_session.js';
 import { leaveSocket, openSocket } from './socket.js';
 import { fetchToken } from './token_source.js';
 
-const NO_TOKEN = { fault: 'no_token' };
-/** Field of the data of a signal between calls. */
-const CALL = '~call';
 /** @template T @typedef {import('./types.js').Writable<T>} Writable */
 
 /**
@@ -276,11 +273,10 @@ export class Client extends Emitter {
   }
 
   #performEffects() {
-    const core = this.#core;
     this.#isPerforming = true;
     try {
       let effects;
-      while ((effects = core.take())[0]) {
+      while ((effects = this.#core.take())[0]) {
         for (const effect of effects) this.#act(effect);
         const changed = this.#changedRooms;
         this.#changedRooms = new Set();
@@ -310,10 +306,11 @@ export class Client extends Emitter {
 
   #report({ type, room, ...event }, details) {
     if (type === 'signal') {
-      const name = event.data?.[CALL];
+      // A signal of a call has the name of its room.
+      const name = event.data?.['~call'];
       // Names of others create no rooms.
       const isKnown = this.#roomByName.has(name) || this.#core.room(name);
-      if (isKnown) emit(this.room(name), CALL, event);
+      if (isKnown) emit(this.room(name), '~call', event);
       else if (name === undefined) emit(this, type, event);
     } else if (type === 'broadcast') emit(this.room(room), type, event);
     else if (type === 'moved') /** @type {Writable<Client>} */ (this).node = event.node ?? null;
@@ -378,17 +375,17 @@ export class Client extends Emitter {
       const then = isOver ? 'no retry' : `next attempt in ${retryInMs} ms`;
       this.#log(isOver ? 'error' : 'warn', `${this.#url}: ${reason.message}, ${then}`);
     }
-    const details = { reason, retryInMs };
-    if (!isOver) return this.#enter(this.#trying, details);
-    this.#wasWelcome = false;
-    // Unless a listener has connected again.
-    if (this.#core.is === 'closed') this.#settleConnects(reason ?? new MeshError('closed'));
-    this.#enter('disconnected', details);
+    if (isOver) {
+      this.#wasWelcome = false;
+      // Unless a listener has connected again.
+      if (this.#core.is === 'closed') this.#settleConnects(reason ?? new MeshError('closed'));
+    }
+    this.#enter(isOver ? 'disconnected' : this.#trying, { reason, retryInMs });
   }
 
   /** Reports a change of the state, and each failed attempt. */
-  #enter(state, details = {}) {
-    if (this.state === state && !details.reason) return;
+  #enter(state, details) {
+    if (this.state === state && !details?.reason) return;
     /** @type {Writable<Client>} */ (this).state = state;
     emit(this, 'state', { state, ...details });
     emit(this, state, { state, ...details });
@@ -425,12 +422,12 @@ export class Client extends Emitter {
       if (token) return this.#input('token', token);
       if (call !== this.#tokenCalls) return;
       this.#tokenError = 'it returned null';
-      this.#input('close', NO_TOKEN);
+      this.#input('close', { fault: 'no_token' });
     } catch (error) {
       // A call that fails after its time limit must not end the next one.
       if (call !== this.#tokenCalls) return;
       this.#tokenError = error;
-      const reason = /** @type {MeshError} */ (reasonOf(NO_TOKEN, false, error));
+      const reason = new MeshError('token_failed', { cause: error });
       // Otherwise the end of the attempt is logged.
       if (this.state === 'connected') this.#log('warn', reason.message);
       emit(this, 'error', reason);
@@ -440,7 +437,7 @@ export class Client extends Emitter {
 
   #schedule() {
     clearTimeout(this.#timer);
-    const wait = Math.max(0, this.#core.deadline - now());
+    const wait = this.#core.deadline - now();
     if (wait < Infinity) this.#timer = setTimeout(() => this.#input('tick'), Math.min(wait, MAX_TIMER));
   }
 }

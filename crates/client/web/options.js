@@ -1,7 +1,7 @@
 /** Checks options. An error names the option and its value. */
 
 import { refuse } from './core/mesh_error.js';
-import { isName, NAME } from './core/outgoing.js';
+import { isName, isText, NAME } from './core/outgoing.js';
 
 const LEVELS = ['debug', 'info', 'warn', 'error', 'none'];
 
@@ -17,12 +17,12 @@ export const isFunction = (value) => typeof value === 'function';
 export const AMOUNT = [(value) => Number.isFinite(value) && value >= 0, 'a number >= 0'];
 
 /** @type {[(value: any) => boolean, string]} */
-const TEXT = [(value) => typeof value === 'string', 'a text'];
+const TEXT = [isText, 'a text'];
 
 /** @type {Rules} */
 export const OF_CLIENTS = {
   clientId: [(id) => isName(id) && id[0] !== '~', `${NAME}, no ~ first`, true],
-  token: [(token) => isFunction(token) || typeof token === 'string', 'a JWT or a function'],
+  token: [(token) => isFunction(token) || isText(token), 'a JWT or a function'],
   queue: AMOUNT,
   queueBytes: AMOUNT,
   timeoutMs: AMOUNT,

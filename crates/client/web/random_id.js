@@ -1,8 +1,9 @@
 /** Returns a random client id or room name: at most 28 characters, also on pages without HTTPS. */
 export function randomId() {
-  const numbers = new Uint32Array(4).map(() => Math.random() * 4e9);
+  const numbers = new Uint32Array(4);
+  // Without it all are 0.
   globalThis.crypto?.getRandomValues?.(numbers);
   let id = '';
-  for (const number of numbers) id += number.toString(36);
+  for (const number of numbers) id += (number || Math.floor(Math.random() * 4e9)).toString(36);
   return id;
 }

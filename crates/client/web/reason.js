@@ -12,7 +12,7 @@ import { MeshError, TEXT_BY_CODE } from './core/mesh_error.js';
 export function reasonOf({ code, fault = '', reason }, wasWelcome, cause = 'no result in time') {
   if (!fault && !code) return undefined;
   if (fault === 'no_token') return new MeshError('token_failed', { cause });
-  let message = TEXT_BY_CODE[fault] ?? `${reason || 'the connection failed'} (${code})`;
-  if (code === NO_FRAME && !wasWelcome) message += ': check host, port and path';
+  const advice = code === NO_FRAME && !wasWelcome ? ': check host, port and path' : '';
+  const message = TEXT_BY_CODE[fault] ?? `${reason || 'the connection failed'} (${code})${advice}`;
   return new MeshError('connection_lost', { message, closeCode: code });
 }

@@ -124,12 +124,11 @@ export class Room extends Emitter {
   }
 
   #seat(queue, signal) {
-    let remove = () => {};
+    let remove;
     const seated = abortable(signal, () => true, (settle) => {
       const check = ({ state, reason = 'left' }) => {
         if (state === 'joining' || (state === 'waiting' && queue)) return;
-        if (state === 'member') settle();
-        else settle(new MeshError(state === 'out' ? reason : 'room_full', { wasSent: true }));
+        settle(state !== 'member' && new MeshError(state === 'out' ? reason : 'room_full', { wasSent: true }));
       };
       remove = this.on('state', check);
       check(this);

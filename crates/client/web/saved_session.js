@@ -6,12 +6,10 @@
  * removes the claim. A copy without its claim is void.
  */
 
-import { isName } from './core/outgoing.js';
+import { isName, isText } from './core/outgoing.js';
 import { CLAIM_KEPT } from './core/rules.js';
 import { randomId } from './random_id.js';
 
-/** Prefix of the key of a stored session, before the client id. */
-const STORED = 'signaling-mesh:';
 /** Prefix of the key of a claim, before random numbers. Its value is the time of its creation. */
 const CLAIM = 'signaling-mesh-claim:';
 
@@ -45,7 +43,7 @@ export class SavedSession {
    */
   constructor(clientId, storage = storageOfPage()) {
     this.#clientId = clientId;
-    this.#key = STORED + clientId;
+    this.#key = `signaling-mesh:${clientId}`;
     this.#storage = storage;
   }
 
@@ -85,7 +83,7 @@ export class SavedSession {
       // Another page has removed it.
       const isVoid = claim && !(claim in localStorage);
       if (claim) localStorage.removeItem(claim);
-      if (!isVoid && isWhole(session, this.#clientId)) return session;
+      if (!isVoid && session.client_id === this.#clientId && isWhole(session)) return session;
     } catch {}
   }
 }
@@ -110,15 +108,11 @@ function makeClaim() {
   } catch {}
 }
 
-const isText = (value) => typeof value === 'string';
-const isRequest = ({ type }) => isText(type);
-
 /** Returns `true` if a session has all its fields, and is of the client. It may throw if not. */
-const isWhole = (session, clientId) =>
-  session.client_id === clientId &&
+const isWhole = (session) =>
   isText(session.resume ?? '') &&
   Number.isFinite(session.next_id) &&
-  session.unanswered.every(({ id, request }) => Number.isFinite(id) && isRequest(request)) &&
-  session.queued.every(isRequest) &&
+  session.unanswered.every(({ id, request }) => Number.isFinite(id) && isText(request.type)) &&
+  session.queued.every(({ type }) => isText(type)) &&
   session.rooms.every(({ room }) => isName(room)) &&
   session.names.every(isText);

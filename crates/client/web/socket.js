@@ -3,8 +3,6 @@
 import { NO_FRAME, SOCKET_LEFT } from './core/ending.js';
 import { CLOSE_FOLLOWS, MAX_CLOSING } from './core/rules.js';
 
-const SUBPROTOCOL = 'signaling.v1';
-
 /**
  * Opens a socket. Throws if a token does not fit a subprotocol.
  *
@@ -12,26 +10,28 @@ const SUBPROTOCOL = 'signaling.v1';
  * @param {string} url of the balancer's `/v1/connect`
  * @param {string} clientId
  * @param {{resume?: string, token?: string}} session
- * @param {(input: 'opened' | 'text' | 'lost', value?: any) => void} report calls an input of the core.
- *   `text` also gets binary messages, as a `Blob`; `lost` gets 1006 for any end without a close frame
+ * @param {(input: 'opened' | 'text' | 'lost', value?: any) => void} report passes an input to the
+ *   core. `text` also has binary messages, as a `Blob`; `lost` has 1006 for any end without a close
+ *   frame
  */
 export function openSocket(WebSocket, url, clientId, { resume, token }, report) {
-  /** @type {any[]} */
-  const protocols = [SUBPROTOCOL, resume && `resume.${resume}`, token && `bearer.${token}`].filter(Boolean);
+  const protocols = ['signaling.v1'];
+  if (resume) protocols.push(`resume.${resume}`);
+  if (token) protocols.push(`bearer.${token}`);
   const socket = new WebSocket(`${url}${url.includes('?') ? '&' : '?'}client_id=${clientId}&reliable=1`, protocols);
-  let fault = '';
+  let fault;
   let timer;
-  const end = (code, reason) => {
+  const end = (/** @type {any} */ { code, reason }) => {
     detach(socket);
     clearTimeout(timer);
     report('lost', { code, reason: reason || fault });
   };
   socket.onopen = () => report('opened');
   socket.onmessage = ({ data }) => report('text', data);
-  socket.onclose = ({ code, reason }) => end(code, reason);
+  socket.onclose = end;
   socket.onerror = (/** @type {any} */ { message, error }) => {
-    fault ||= message || error?.message || '';
-    timer ??= setTimeout(() => socket.onmessage && end(NO_FRAME, ''), CLOSE_FOLLOWS);
+    fault ||= message || error?.message;
+    timer ??= setTimeout(() => socket.onmessage && end({ code: NO_FRAME }), CLOSE_FOLLOWS);
   };
   return socket;
 }

@@ -1,6 +1,7 @@
 /** Calls the application's source of tokens. */
 
 import { refuse } from './core/mesh_error.js';
+import { isText } from './core/outgoing.js';
 import { CLOCK_TOLERANCE_S } from './core/rules.js';
 
 /**
@@ -9,11 +10,11 @@ import { CLOCK_TOLERANCE_S } from './core/rules.js';
  * @returns {Promise<{token: string, validMs?: number} | null>} null: the client has to close
  */
 export async function fetchToken(source) {
-  if (typeof source === 'string') return { token: source };
+  if (isText(source)) return { token: source };
   const result = await source();
   if (result === null) return result;
   const token = result?.token ?? result;
-  if (typeof token !== 'string') refuse('token', typeof token, 'a JWT, {token, validMs} or null');
+  if (!isText(token)) refuse('token', typeof token, 'a JWT, {token, validMs} or null');
   const validMs = result.validMs ?? validMsOf(token);
   const isRight = validMs === undefined || (typeof validMs === 'number' && validMs > 0);
   if (!isRight) refuse('validMs', validMs, 'a positive number');

@@ -25,10 +25,9 @@ export class Connection {
 
   /** Counts a message. Returns `false` if an earlier one is missing. */
   receive(now, n) {
-    if (n !== this.#received + 1) return false;
-    this.#received = n;
+    this.#received += 1;
     this.receivedAt = Math.min(this.receivedAt, now + RECEIVED_DELAY);
-    return true;
+    return n === this.#received;
   }
 
   /** Returns `true` if 64 messages are unacknowledged. */

@@ -89,8 +89,7 @@ export class Core {
     this.#resume = session.resume;
     this.#requests.restore(now, session);
     this.#rooms = new Rooms(session.rooms, now);
-    const left = this.#requests.rooms('leave');
-    for (const { room } of session.rooms) if (!left.includes(room)) this.#follow(room);
+    for (const { room } of session.rooms) this.#follow(room);
     for (const room of this.#requests.rooms('join')) this.#follow(room);
     for (const name of session.names) this.#seen.add(now, name);
   }
@@ -192,7 +191,7 @@ export class Core {
 
   #tend(now, random, connection) {
     if (this.#tokens.due(now)) this.#emit('ask_token');
-    const rejoin = this.#rooms.due(now, () => this.#requests.rooms('join'));
+    const rejoin = this.#rooms.due(now, this.#requests.rooms('join'));
     if (rejoin) this.#requests.add(rejoin);
     this.#flush(now);
     if (now >= this.#iceAt) {
@@ -226,8 +225,7 @@ export class Core {
   /** Handles a page that is hidden: its timers are late, so messages are acknowledged at once. */
   hidden() {
     this.#isHidden = true;
-    const { connection } = this.#phase;
-    if (connection?.receivedAt < Infinity) this.#write(connection.received());
+    if (this.#phase.connection?.receivedAt < Infinity) this.#write(this.#phase.connection.received());
   }
 
   /** Handles a page that is visible again. */
@@ -358,8 +356,7 @@ export class Core {
 
   /** Ends a room whose last join is over. If the mesh still executes it, the client leaves. */
   #gaveUp({ type, room }, reason) {
-    const isWanted = this.#requests.wants(room) || this.#rooms.lost(room);
-    if (type !== 'join' || isWanted) return;
+    if (type !== 'join' || this.#requests.wants(room) || this.#rooms.lost(room)) return;
     if (this.room(room)?.state === 'joining') this.#out(room, reason);
   }
 

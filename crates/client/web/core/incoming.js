@@ -1,5 +1,7 @@
 /** Parses messages of the server. */
 
+import { isText } from './outgoing.js';
+
 const CLIENTS = [];
 /** Fields that the client itself uses, with values of their types. */
 const REQUIRED = {
@@ -19,7 +21,7 @@ export const needsWelcome = ({ type }) => type in REQUIRED;
 
 const isLike = (example, value) =>
   example === CLIENTS
-    ? value.every(({ client_id: id }) => typeof id === 'string')
+    ? value.every(({ client_id: id }) => isText(id))
     : typeof value === typeof example;
 
 /** Returns the message, or undefined if the text breaks the protocol. */
@@ -28,6 +30,6 @@ export function parse(text) {
     const message = JSON.parse(text);
     const required = Object.entries(REQUIRED[message.type] ?? {});
     const isWhole = required.every(([field, example]) => isLike(example, message[field]));
-    if (typeof message.type === 'string' && isWhole) return message;
+    if (isText(message.type) && isWhole) return message;
   } catch {}
 }

@@ -103,9 +103,10 @@ export class Negotiation {
     const isNew = of !== this.to;
     if (to && to !== this.of) {
       // A reset for an earlier connection needs none: the present one has begun since.
-      if (!isNew || reset || of === this.#resetFor) return;
-      this.#resetFor = of;
-      this.send({ reset: true }, of);
+      if (isNew && !reset && of !== this.#resetFor) {
+        this.#resetFor = of;
+        this.send({ reset: true }, of);
+      }
       return;
     }
     if (reset) {
@@ -125,10 +126,12 @@ export class Negotiation {
     if (wanted && this.#offers) {
       this.#steps.push({ grow: wanted });
       if (!this.#isPending) this.#isNeeded = true;
-      // An earlier first offer may still reach the other side, or has reached an earlier page: a
-      // question, which comes after that offer, makes it certain.
-      else if (!this.#hasRemote && !to) this.send({ offered: true });
-      else if (!this.#hasRemote) this.repeat();
+      else if (!this.#hasRemote) {
+        // An earlier first offer may still reach the other side, or has reached an earlier page: a
+        // question, which comes after that offer, makes it certain.
+        if (to) this.repeat();
+        else this.send({ offered: true });
+      }
     }
     if (offered && !this.#offers && !this.#hasRemote) this.repeat();
   }

@@ -4,8 +4,11 @@ import { MeshError, refuse } from './mesh_error.js';
 
 export const NAME = /^[\w.~:@-]{1,128}$/;
 
-/** Returns `true` for a valid client id or room name. @param {unknown} name */
-export const isName = (name) => typeof name === 'string' && NAME.test(name);
+/** @param {unknown} value */
+export const isText = (value) => typeof value === 'string';
+
+/** Returns `true` for a valid client id or room name. @param {any} name */
+export const isName = (name) => isText(name) && NAME.test(name);
 
 /** Throws a MeshError for an invalid room name or client id. */
 export function assertName(name) {

@@ -44,7 +44,7 @@ export class Requests {
   restore(now, saved) {
     const until = now + this.#timeoutMs;
     this.#nextId = saved.next_id;
-    this.#sent = saved.unanswered.map(({ id, request }) => makeEntry(request, { id, until, sent: true }));
+    this.#sent = saved.unanswered.map(({ request, id }) => makeEntry(request, { id, until, sent: true }));
     this.#setQueue(saved.queued.map((request) => makeEntry(request, { until })));
   }
 
@@ -168,9 +168,9 @@ export class Requests {
   /** Removes all requests, and returns them. Numbers start at 1 again. */
   clear() {
     const removed = this.#all();
-    this.#nextId = 1;
     this.#sent = [];
     this.#setQueue([]);
+    this.#nextId = 1;
     return removed;
   }
 
