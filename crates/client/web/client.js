@@ -366,12 +366,12 @@ export class Client extends Emitter {
     for (const settle of this.#connecting) settle(error);
   }
 
-  #lost({ state, retryInMs, isShorter, ...why }) {
+  #lost({ state, retryInMs, repeat, ...why }) {
     const isOver = state === 'closed';
     const reason = reasonOf(why, this.#wasWelcome, this.#tokenError);
     this.#reason = reason;
     // The reason of a wait that is shortened has been logged.
-    if (reason && !isShorter) {
+    if (reason && !repeat) {
       const then = isOver ? 'no retry' : `next attempt in ${retryInMs} ms`;
       this.#log(isOver ? 'error' : 'warn', `${this.#url}: ${reason.message}, ${then}`);
     }

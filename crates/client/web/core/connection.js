@@ -2,11 +2,11 @@ import { MAX_UNACKNOWLEDGED, PING_INTERVAL, PONG_TIMEOUT, RECEIVED_DELAY } from 
 
 /** State of one welcomed socket: keep-alive, and message numbers. `core.js` keeps it. */
 export class Connection {
-  since;
+  start;
   /** Time limit of the answer to a ping; Infinity if something arrived since. */
-  answerBy = Infinity;
+  until = Infinity;
   /** When `received` is due; Infinity if all messages are acknowledged. */
-  receivedAt = Infinity;
+  ackAt = Infinity;
   #pingAt;
   /** Latest message number received. */
   #received = 0;
@@ -14,7 +14,7 @@ export class Connection {
   #acknowledged = 0;
 
   constructor(now) {
-    this.since = now;
+    this.start = now;
     this.#pingAt = now + PING_INTERVAL;
   }
 
@@ -26,7 +26,7 @@ export class Connection {
   /** Counts a message. Returns `false` if an earlier one is missing. */
   receive(now, n) {
     this.#received += 1;
-    this.receivedAt = Math.min(this.receivedAt, now + RECEIVED_DELAY);
+    this.ackAt = Math.min(this.ackAt, now + RECEIVED_DELAY);
     return n === this.#received;
   }
 
@@ -38,20 +38,20 @@ export class Connection {
   /** Returns the message that acknowledges all received ones. */
   received() {
     this.#acknowledged = this.#received;
-    this.receivedAt = Infinity;
+    this.ackAt = Infinity;
     return { type: 'received', n: this.#received };
   }
 
   /** Returns a ping, and starts the wait for its answer. */
   ping(now) {
     this.#pingAt = now + PING_INTERVAL;
-    this.answerBy = now + PONG_TIMEOUT;
+    this.until = now + PONG_TIMEOUT;
     return { type: 'ping' };
   }
 
   /** Time at which `due` has something. */
   get deadline() {
-    return Math.min(this.answerBy, this.#pingAt, this.receivedAt);
+    return Math.min(this.until, this.#pingAt, this.ackAt);
   }
 
   /**
@@ -59,9 +59,9 @@ export class Connection {
    * it until null.
    */
   due(now) {
-    if (now >= this.receivedAt) return this.received();
+    if (now >= this.ackAt) return this.received();
     // Also if a ping has no answer: `PAUSE_TOLERANCE` after its limit, the page was paused.
     if (now >= this.#pingAt) return this.ping(now);
-    return now >= this.answerBy ? 'silent' : null;
+    return now >= this.until ? 'silent' : null;
   }
 }

@@ -27,7 +27,7 @@ import { Tokens } from './tokens.js';
  * | `{close}` | close the socket with this code |
  * | `{write}` | send this text |
  * | `'ask_token'` | call the application's token callback |
- * | `{state, ...}` | report the state of the connection. `isShorter`: a wait was shortened |
+ * | `{state, ...}` | report the state of the connection. `repeat`: a wait was shortened |
  * | `{event, details?}` | report a message of the server; `details` of a `MeshError` |
  * | `{room, type, event}` | report a change of a room: `join`, `update`, `leave` or `state` |
  * | `{settle, code?, details?, count?}` | report the outcome of the request with this ticket |
@@ -41,7 +41,7 @@ export class Core {
   #url = 0;
   /**
    * `is` is `closed`, `suspended`, `fetching` (a token), `connecting`, `connected` or `waiting`.
-   * `connected` has the `connection`. `since` and `limit` end an attempt, with the `fault`. `until`
+   * `connected` has the `connection`. `start` and `limit` end an attempt, with the `fault`. `until`
    * ends the token callback or a wait. A wait has `why` and `isOwn`, which is false if the
    * server requested it.
    */
@@ -131,7 +131,7 @@ export class Core {
 
   #phaseDeadline() {
     const phase = this.#phase;
-    if (phase.is === 'connecting') return phase.since + phase.limit;
+    if (phase.is === 'connecting') return phase.start + phase.limit;
     if (!phase.connection) return phase.until ?? Infinity;
     const pages = [...this.#membersByRoom.values()].map(({ pageAt }) => pageAt);
     return Math.min(phase.connection.deadline, this.#tokens.deadline, this.#rooms.deadline, this.#iceAt, this.#pacer.freeAt, ...pages);
@@ -142,16 +142,15 @@ export class Core {
     if (!this.#isIdle) return;
     this.#hint = undefined;
     this.#emit({ state: 'connecting', url: this.#url });
-    if (this.#tokens.isMissing(now)) {
+    if (this.#tokens.needed(now)) {
       this.#phase = { is: 'fetching', until: now + TOKEN_TIMEOUT };
       this.#emit('ask_token');
     } else this.#open(now);
   }
 
   #open(now) {
-    this.#attempts += 1;
-    const limit = this.#attempts % PATIENT_ATTEMPT ? OPEN_TIMEOUT : WELCOME_TIMEOUT;
-    this.#phase = { is: 'connecting', since: now, limit, fault: 'unreachable' };
+    const limit = ++this.#attempts % PATIENT_ATTEMPT ? OPEN_TIMEOUT : WELCOME_TIMEOUT;
+    this.#phase = { is: 'connecting', start: now, limit, fault: 'unreachable' };
     this.#emit({ open: { url: this.#url, resume: this.#resume ?? undefined, token: this.#tokens.use() } });
   }
 
@@ -185,13 +184,13 @@ export class Core {
     else if (phase.is === 'fetching') this.tokenFailed(now, random);
     else if (phase.is === 'waiting') this.start(now);
     // The page was paused: the time of the attempt starts anew.
-    else if (now >= this.#phaseDeadline() + PAUSE_TOLERANCE) phase.since = now;
+    else if (now >= this.#phaseDeadline() + PAUSE_TOLERANCE) phase.start = now;
     else this.#giveUp(now, random, phase.fault);
   }
 
   #tend(now, random, connection) {
     if (this.#tokens.due(now)) this.#emit('ask_token');
-    const rejoin = this.#rooms.due(now, this.#requests.rooms('join'));
+    const rejoin = this.#rooms.due(now, () => this.#requests.rooms('join'));
     if (rejoin) this.#requests.add(rejoin);
     this.#flush(now);
     if (now >= this.#iceAt) {
@@ -215,9 +214,9 @@ export class Core {
       const wait = Math.floor(random * FIRST_BACKOFF);
       if (now + wait < phase.until) {
         phase.until = now + wait;
-        this.#emit({ state: 'waiting', retryInMs: wait, ...phase.why, isShorter: true });
+        this.#emit({ state: 'waiting', retryInMs: wait, ...phase.why, repeat: true });
       }
-    } else if (phase.connection?.answerBy === Infinity) {
+    } else if (phase.connection?.until === Infinity) {
       this.#write(phase.connection.ping(now));
     }
   }
@@ -225,7 +224,7 @@ export class Core {
   /** Handles a page that is hidden: its timers are late, so messages are acknowledged at once. */
   hidden() {
     this.#isHidden = true;
-    if (this.#phase.connection?.receivedAt < Infinity) this.#write(this.#phase.connection.received());
+    if (this.#phase.connection?.ackAt < Infinity) this.#write(this.#phase.connection.received());
   }
 
   /** Handles a page that is visible again. */
@@ -252,17 +251,16 @@ export class Core {
     const phase = this.#phase;
     if (this.#isIdle) return;
     const wasWelcome = phase.is === 'connected';
-    if (wasWelcome && now - phase.connection.since >= STABLE_AFTER) this.#retries = new RetryState();
+    if (wasWelcome && now - phase.connection.start >= STABLE_AFTER) this.#retries = new RetryState();
     const ends = isTokenRejected(why) ? !this.#tokens.reject(wasWelcome) : isFinal(why);
     if (ends) return this.#end(why);
     const least = why.code === POLICY_VIOLATION ? MIN_POLICY_WAIT : 0;
     // An attempt without an answer was a wait itself.
-    const waited = why.fault === 'unreachable' ? now - phase.since : 0;
+    const waited = why.fault === 'unreachable' ? now - phase.start : 0;
     const backoff = Math.floor(random * this.#retries.window(now)) - waited;
     const wait = Math.max(least, Math.min(this.#hint ?? backoff, MAX_HINT));
-    const isOwn = this.#hint === undefined && !least;
     this.#url = (this.#url + 1) % this.#urls;
-    this.#phase = { is: 'waiting', until: now + wait, isOwn, why };
+    this.#phase = { is: 'waiting', until: now + wait, isOwn: this.#hint === undefined && !least, why };
     this.#emit({ state: 'waiting', retryInMs: wait, ...why });
   }
 
@@ -303,7 +301,7 @@ export class Core {
       resume: this.#resume,
       ...this.#requests.save(),
       rooms: this.#rooms.save(),
-      names: this.#seen.names(),
+      names: this.#seen.save(),
     };
   }
 
@@ -376,7 +374,7 @@ export class Core {
   text(now, random, text) {
     const { connection } = this.#phase;
     if (!this.#hasSocket) return;
-    if (connection) connection.answerBy = Infinity;
+    if (connection) connection.until = Infinity;
     const message = parse(text);
     const isRight = message && this.#handle(now, connection, message);
     if (!isRight) this.#giveUp(now, random, 'protocol_error');

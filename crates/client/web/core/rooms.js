@@ -65,7 +65,7 @@ export class Rooms {
     const [room] = /** @type {any[]} */ ([...this.#rejoinAtByRoom].find(([, at]) => at === earliest));
     this.#pausedUntil = now + MIN_REJOIN_WAIT;
     this.#rejoinAtByRoom.set(room, this.#pausedUntil);
-    if (pending.includes(room)) return undefined;
+    if (pending().includes(room)) return undefined;
     this.#rejoinAtByRoom.set(room, Infinity);
     return this.#joinByRoom.get(room);
   }

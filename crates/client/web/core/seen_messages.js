@@ -17,7 +17,7 @@ export class SeenMessages {
   }
 
   /** Returns the latest names, at most 4,096, oldest first. */
-  names() {
+  save() {
     return [...this.#seenAtByName.keys()].slice(-MAX_SAVED_NAMES);
   }
 }

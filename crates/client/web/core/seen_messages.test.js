@@ -17,5 +17,5 @@ test('oldest name is dropped when there are too many', () => {
   for (let number = 0; number <= MAX_NAMES; number += 1) seen.add(0, String(number));
   assert.equal(seen.add(0, '0'), true);
   assert.equal(seen.add(0, String(MAX_NAMES)), false);
-  assert.equal(seen.names().length, MAX_SAVED_NAMES);
+  assert.equal(seen.save().length, MAX_SAVED_NAMES);
 });

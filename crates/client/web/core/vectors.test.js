@@ -74,7 +74,7 @@ function input(core, now, random, given) {
 /** Returns an effect in the form of the vectors. */
 function comparable(core, effect) {
   if (typeof effect === 'string') return effect;
-  const { write, welcome, retryInMs, isShorter, details, ...rest } = effect;
+  const { write, welcome, retryInMs, repeat, details, ...rest } = effect;
   if (write) return { write: JSON.parse(write) };
   const renamed = { ...rest, in_ms: retryInMs, resumed: welcome?.resumed };
   return JSON.parse(JSON.stringify(effect.settle ? outcomeOf(effect) : effect.room ? changeOf(core, effect) : renamed));
