@@ -1,7 +1,7 @@
 //! The load generator: many clients of the public protocol, and the outcome of every message.
 //! It sends open-loop: each message has a time on a fixed schedule. Its latency counts from that
 //! time even if the sender was late. The load of a process runs on one thread, since it shares the
-//! machine with the servers it measures. Only hostile clients have a thread of their own.
+//! machine with the servers it measures. Only hostile clients have threads of their own.
 //!
 //! | module | content |
 //! |---|---|

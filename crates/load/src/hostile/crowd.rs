@@ -1,4 +1,4 @@
-//! The hostile clients of `hostile`, on their own thread, so that they do not delay the good ones.
+//! The hostile clients of `hostile`, on their own threads, so that they do not delay the good ones.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use super::makers::Makers;
 use crate::fleet::connect_url;
 use crate::message::Wire;
+use crate::token::TokenKey;
 
 /// Connections per second: fewer than the servers accept, so that the crowd does not block itself.
 const CONNECTS_PER_SECOND: f64 = 1_500.0;
@@ -36,11 +37,15 @@ const MESSAGE_BYTES: usize = 8 * 1024;
 /// Receive buffer of a client that does not read, in bytes.
 const RECEIVE_BUFFER: u32 = 4 * 1024;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Nice value of the thread of room makers, which take all CPU time that they get. Makers on another
+/// machine would leave that of the servers and good clients alone.
+const LOWEST_PRIORITY: i32 = 19;
 
 /// The connected crowd, until it is dropped.
 pub(super) struct Crowd {
     connected: Arc<Connected>,
-    _end: oneshot::Sender<()>,
+    /// The end of each thread, which it notices when this is dropped.
+    _ends: [oneshot::Sender<()>; 2],
 }
 
 /// Counter of connected clients of one kind: each holds a clone.
@@ -65,20 +70,12 @@ impl Crowd {
     /// of the handshakes or clients that never read are connected 20 s after all should be.
     pub(super) async fn gather(expected: CrowdSize, targets: Vec<SocketAddr>, makers: Makers) -> Result<Self> {
         let connected = Arc::new(Connected::default());
-        let (end, ended) = oneshot::channel();
-        let counts = Arc::clone(&connected);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let attack = move || {
-            LocalSet::new().block_on(&runtime, async move {
-                tokio::select! {
-                    () = attack(expected, &counts, &targets, makers) => {}
-                    // Completes when the other end is dropped, with an error.
-                    _ = ended => {}
-                }
-            });
-        };
-        thread::Builder::new().name("crowd".into()).spawn(attack).context("cannot start a thread")?;
-        let crowd = Self { connected, _end: end };
+        let (counts, tokens) = (Arc::clone(&connected), makers.tokens.clone());
+        let ends = [
+            start_thread("crowd", 0, async move || attack(expected, &counts, &targets, tokens.as_ref()).await)?,
+            start_thread("room-makers", LOWEST_PRIORITY, async move || make_rooms(makers).await)?,
+        ];
+        let crowd = Self { connected, _ends: ends };
         let CrowdSize { handshakes, deaf } = expected;
         let give_up =
             Instant::now() + Duration::from_secs_f64((handshakes + deaf) / CONNECTS_PER_SECOND) + GATHER_TIMEOUT;
@@ -125,16 +122,35 @@ impl CrowdSize {
     }
 }
 
+/// Runs a part of the crowd on a thread with this nice value, until the returned end is dropped.
+fn start_thread(name: &str, nice: i32, part: impl AsyncFnOnce() + Send + 'static) -> Result<oneshot::Sender<()>> {
+    let (end, ended) = oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let run = move || {
+        // Linux lowers the priority of this thread alone, which needs no permission.
+        let _ = rustix::process::nice(nice);
+        LocalSet::new().block_on(&runtime, async move {
+            tokio::select! {
+                () = part() => {}
+                // Completes when the other end is dropped, with an error.
+                _ = ended => {}
+            }
+        });
+    };
+    thread::Builder::new().name(name.into()).spawn(run).context("cannot start a thread")?;
+    Ok(end)
+}
+
 async fn attack(
     CrowdSize { handshakes, deaf }: CrowdSize,
     connected: &Arc<Connected>,
     targets: &[SocketAddr],
-    makers: Makers,
+    tokens: Option<&TokenKey>,
 ) {
     let (handshakes, clients) = (handshakes as u32, (handshakes + deaf) as u32);
     let mut attackers = JoinSet::new();
     for (number, to) in (0..clients).zip(targets.iter().copied().cycle()) {
-        let (connected, tokens) = (Arc::clone(connected), makers.tokens.clone());
+        let (connected, tokens) = (Arc::clone(connected), tokens.cloned());
         attackers.spawn(async move {
             sleep(Duration::from_secs_f64(f64::from(number) / CONNECTS_PER_SECOND)).await;
             if number < handshakes {
@@ -146,6 +162,11 @@ async fn attack(
             }
         });
     }
+    pending::<()>().await;
+}
+
+async fn make_rooms(makers: Makers) {
+    let mut attackers = JoinSet::new();
     for number in 0..makers.clients {
         let makers = makers.clone();
         attackers.spawn_local(async move { makers.attack(number).await });
