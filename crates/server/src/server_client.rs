@@ -145,8 +145,8 @@ impl ServerClient {
     }
 }
 
-/// Returns an HTTP client for servers of the mesh, which connects within `connect_timeout` and keeps
-/// at most `idle` unused connections to each.
+/// Returns an HTTP client for servers of the mesh, which connects within `connect_timeout` and
+/// keeps at most `idle` unused connections to each.
 ///
 /// # Errors
 /// If the system refuses a resource.

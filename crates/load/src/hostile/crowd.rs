@@ -37,8 +37,8 @@ const MESSAGE_BYTES: usize = 8 * 1024;
 /// Receive buffer of a client that does not read, in bytes.
 const RECEIVE_BUFFER: u32 = 4 * 1024;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Nice value of the thread of room makers, which take all CPU time that they get. Makers on another
-/// machine would leave that of the servers and good clients alone.
+/// Nice value of the thread of room makers, which take all CPU time that they get. Makers on
+/// another machine would leave that of the servers and good clients alone.
 const LOWEST_PRIORITY: i32 = 19;
 
 /// The connected crowd, until it is dropped.

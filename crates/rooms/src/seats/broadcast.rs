@@ -60,8 +60,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         room_session.accepted_requests.is_retransmission(number, session.accepted_at_us)
     }
 
-    /// Returns the time until the sender's budget allows a broadcast to `members`. `None`: it may be
-    /// sent now.
+    /// Returns the time until the sender's budget allows a broadcast to `members`. `None`: it may
+    /// be sent now.
     fn check_budget(&mut self, command: &Command<M>, members: u64) -> Option<Duration> {
         let CommandKind::Broadcast { may_be_accepted, .. } = command.kind else { return None };
         let rate = self.local.settings.broadcast_rate?;
@@ -145,9 +145,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 }
 
 impl<M> Rooms<M> {
-    /// Counts one member's outcome: delivered if `written`, else unavailable. The end of the fan-out
-    /// counts like an unavailable member, so that the answer follows all messages. Returns the
-    /// answer to the sender, for its frame. `None`: an outcome is missing, or its session has ended.
+    /// Counts one member's outcome: delivered if `written`, else unavailable. The end of the
+    /// fan-out counts like an unavailable member, so that the answer follows all messages. Returns
+    /// the answer to the sender, for its frame. `None`: an outcome is missing, or its session has
+    /// ended.
     pub fn count_broadcast_outcome(
         &mut self,
         key: SocketKey,

@@ -25,8 +25,8 @@ const BYTES_PER_MEMBER: u64 = 64;
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Returns the time until all budgets allow a `join` or `members`, which cost at least 1, with
-    /// the last budget. `None`: it may be sent now. `has_seat`: its client has a seat in the room, so
-    /// the room is not new.
+    /// the last budget. `None`: it may be sent now. `has_seat`: its client has a seat in the room,
+    /// so the room is not new.
     pub(super) fn check_rates(&self, command: &Command<M>, has_seat: bool) -> Option<(Duration, BudgetKind)> {
         let session = self.cx.socket(command.key)?;
         let client = session.client_id.as_str();
@@ -37,9 +37,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         budgets.filter_map(|(of, rate)| Some((self.local.budgets.wait(self.now, of, rate, 1)?, of.0))).max()
     }
 
-    /// Returns the refusal of a session's first command, above a budget that allows it after `wait`.
-    /// `None`: it is delayed. That of a dialect's client waits, as the client knows no refusals.
-    /// Nothing slows a client down that is gone, so its do not wait.
+    /// Returns the refusal of a session's first command, above a budget that allows it after
+    /// `wait`. `None`: it is delayed. That of a dialect's client waits, as the client knows no
+    /// refusals. Nothing slows a client down that is gone, so its do not wait.
     pub(super) fn over_budget(
         &mut self,
         session: SessionId,

@@ -282,7 +282,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 }
                 match (key, queue_length) {
                     (Some(key), Some(length)) => self.notify(key, messages::waiting(room, ahead, length).into()),
-                    // The client received another position just now, or seats ahead are to be restored.
+                    // The client just received another position, or seats ahead are restored.
                     (Some(_), None) => self.local.schedule_positions(room),
                     (None, _) => {}
                 }
