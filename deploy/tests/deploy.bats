@@ -57,15 +57,15 @@ DELETES_MESH="delete --ignore-not-found -f deploy/overlays"
 docker info
 docker build --quiet --output type=tar,dest=/dev/null -
 kind get clusters
-kind create cluster --name signaling --config @/kind.yaml --kubeconfig @/kubeconfig-signaling --wait 180s
+kind create cluster --name signaling --config @/kind.yaml --kubeconfig @/kubeconfig-signaling
 $ON_KIND --namespace kube-system create configmap signaling-mesh-made-this-cluster
-$ON_KIND wait --for=condition=Ready nodes --all --timeout=180s
 docker info
 docker image inspect rust:1.95-slim-bookworm
 docker build $LABELS --build-arg PROFILE=release --iidfile @/image.digest -f deploy/Dockerfile -t signaling-mesh:v1 .
 kind load docker-image signaling-mesh:v1 --name signaling
 $ON_KIND --namespace kube-system get configmap signaling-mesh-made-this-cluster --ignore-not-found --output name
 $ON_KIND apply -k deploy/metrics-server
+$ON_KIND wait --for=condition=Ready nodes --all --timeout=180s
 kubectl kustomize @/kind
 $ON_KIND apply -f deploy/overlays/kind/namespace.yaml
 $ON_KIND --namespace signaling get secret signaling-mesh --ignore-not-found --output name
