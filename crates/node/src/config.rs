@@ -67,7 +67,8 @@ pub struct Args {
     pub room_bytes: u64,
 
     /// Members per second that requests of a token subject, else client, reach (0 for no limit),
-    /// and twice as many at once; 64 bytes of a member list count as one
+    /// and twice as many at once; a member counts once for each started 4 KiB of a broadcast, and
+    /// 64 bytes of a member list count as one
     #[arg(long, env = "SIGNALING_BROADCAST_RATE", value_name = "MEMBERS", default_value_t = 5_000, help_heading = ROOMS)]
     pub broadcast_rate: u32,
 

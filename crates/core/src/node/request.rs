@@ -90,8 +90,9 @@ impl NodeCore {
                 let deadline = Deadline::new(now, ttl, self.settings.hold, ttl_ms.map(Duration::from_millis));
                 match self.room_step(now).check_broadcast_wait(key, number, repeated) {
                     Ok(may_be_accepted) => {
+                        let bytes = payload.len();
                         let copy = OutboundMessage::copy(number, seq, deadline, Rc::from(payload), fresh);
-                        let broadcast = CommandKind::Broadcast { copy, may_be_accepted };
+                        let broadcast = CommandKind::Broadcast { copy, bytes, may_be_accepted };
                         self.room_command(now, key, (seq, number, id), &room, broadcast);
                     }
                     Err(refusal) => {

@@ -111,6 +111,16 @@ fn broadcast_budget_counts_each_member_reached() {
 }
 
 #[test]
+fn large_broadcast_counts_members_once_per_started_4_kib() {
+    let mut stage =
+        Stage::with(&["n0"], 0, broadcast_rate(2, 5)).with_members(&[("a", "n0"), ("b", "n0"), ("c", "n0")]);
+
+    stage.say("a", &format!(r#"{{"type":"broadcast","room":"r","data":"{}","id":1}}"#, "x".repeat(5_000)));
+    assert_eq!(stage.received("b").len(), 1, "two members count twice each");
+    assert!(stage.ask("a", &numbered(2)).contains(&too_fast(2, 500)));
+}
+
+#[test]
 fn broadcast_retransmitted_after_resume_is_not_refused() {
     let mut stage = Stage::with(&["n0"], 0, broadcast_rate(1, 4)).with_members(&[("b", "n0"), ("c", "n0")]);
     stage.reliable = true;

@@ -10,7 +10,7 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::budget::BudgetKind;
 use super::command::Refusal;
-use super::limits::{fan_out_budget, rate_limited};
+use super::limits::{broadcast_cost, fan_out_budget, rate_limited};
 use super::room_session::{Command, CommandKind};
 use super::task::Urgency;
 use crate::{Context, OpResult, Operation, Output, Rooms, Socket, SocketKey, Step};
@@ -63,7 +63,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Returns the time until the sender's budget allows a broadcast to `members`. `None`: it may
     /// be sent now.
     fn check_budget(&mut self, command: &Command<M>, members: u64) -> Option<Duration> {
-        let CommandKind::Broadcast { may_be_accepted, .. } = command.kind else { return None };
+        let CommandKind::Broadcast { bytes, may_be_accepted, .. } = command.kind else { return None };
         let rate = self.local.settings.broadcast_rate?;
         let session = self.cx.socket(command.key)?;
         // A delay does no harm to a broadcast that was accepted before.
@@ -71,7 +71,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             return None;
         }
         let of = fan_out_budget(session);
-        let wait = self.local.budgets.wait(self.now, of, rate, members)?;
+        let wait = self.local.budgets.wait(self.now, of, rate, broadcast_cost(members, bytes))?;
         self.local.budgets.record_wait(self.now, of, wait);
         Some(wait)
     }
@@ -97,7 +97,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if may_miss {
             self.hold_command(session, command);
         } else if is_first_page && let Some(wait) = self.check_budget(command, result.count.saturating_sub(1)) {
-            if let Some(refusal) = self.over_budget(session, command, (wait, BudgetKind::FanOut)) {
+            if let Some(refusal) = self.delay_or_refuse(session, command, (wait, BudgetKind::FanOut)) {
                 self.finish(session, &[], Some(&refusal));
             }
         } else if let Some(room_session) = self.local.sessions.get_mut(&session) {
@@ -120,7 +120,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let mut members = std::mem::take(&mut room_session.found);
         let Some(Command { key, seq, number, id, kind, .. }) = room_session.take_first_command() else { return };
-        let CommandKind::Broadcast { copy: message, .. } = kind else { return };
+        let CommandKind::Broadcast { copy: message, bytes, .. } = kind else { return };
         let Some(session) = self.cx.socket(key) else { return };
         if session.is_reliable {
             room_session.accepted_requests.record(number, session.accepted_at_us);
@@ -138,7 +138,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         members.retain(|member| member != session.client_id);
         broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
         let client = session.client_id.clone();
-        self.charge_fan_out(Some(key), client.as_str(), members.len() as u64);
+        self.charge_fan_out(Some(key), client.as_str(), broadcast_cost(members.len() as u64, bytes));
         self.local.counts.broadcasts += 1;
         self.local.outputs.push(Output::FanOut { from: key, number, to: members, message });
     }

@@ -171,7 +171,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         };
         if is_limited && let Some(over @ (_, kind)) = self.check_rates(command, seat.is_some()) {
             let command = command.clone();
-            let Some(refusal) = self.over_budget(session, &command, over) else { return Ok(()) };
+            let Some(refusal) = self.delay_or_refuse(session, &command, over) else { return Ok(()) };
             let counts = &mut self.local.counts;
             match (command.kind, kind) {
                 (CommandKind::Join { .. }, BudgetKind::FanOut) => counts.joins_over_fan_out += 1,

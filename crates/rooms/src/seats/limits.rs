@@ -22,6 +22,9 @@ const CLIENTS_OF_SUBJECT: u32 = 4;
 const SUBJECT_BURST_S: u32 = 50;
 /// Bytes of an answer with members that cost as much as one member that receives a change.
 const BYTES_PER_MEMBER: u64 = 64;
+/// Maximum bytes of a broadcast's text at which a member counts once: most session descriptions.
+/// Each copy of a larger one keeps a trunk busy for longer, so that others' messages wait.
+const BYTES_PER_COPY: usize = 4 * 1024;
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Returns the time until all budgets allow a `join` or `members`, which cost at least 1, with
@@ -39,8 +42,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Returns the refusal of a session's first command, above a budget that allows it after
     /// `wait`. `None`: it is delayed. That of a dialect's client waits, as the client knows no
-    /// refusals. Nothing slows a client down that is gone, so its do not wait.
-    pub(super) fn over_budget(
+    /// refusals. Nothing slows a client down that is gone, so its commands do not wait.
+    pub(super) fn delay_or_refuse(
         &mut self,
         session: SessionId,
         command: &Command<M>,
@@ -84,6 +87,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             self.local.budgets.pay(self.now, budget, rate, members);
         }
     }
+}
+
+/// Returns the cost of a broadcast whose text has `bytes`: for each member, one for each started
+/// 4 KiB.
+pub(super) fn broadcast_cost(members: u64, bytes: usize) -> u64 {
+    members.saturating_mul(bytes.div_ceil(BYTES_PER_COPY) as u64)
 }
 
 /// Returns the budget of members that receive something because of a session: of its token's

@@ -79,8 +79,9 @@ pub struct RoomSettings {
     /// Signal scope of clients whose tokens name none: any recipients, or members of their rooms.
     pub signal_scope: SignalScope,
     /// Maximum fan-out of one client per second, and at once: members that receive its broadcasts,
-    /// joins, leaves and new data, and 1 for each 64 bytes of its answers with members. Beyond it
-    /// its requests but leaves are `rate_limited`, or delayed for a dialect. `None`: no limit.
+    /// joins, leaves and new data. A member counts once for each started 4 KiB of a broadcast, and
+    /// 64 bytes of an answer with members count as one. Beyond it its requests but leaves are
+    /// `rate_limited`, or delayed for a dialect. `None`: no limit.
     pub broadcast_rate: Option<Rate>,
     /// Maximum new rooms/s of a client, and 60 times as many at once. Clients with the same token
     /// subject make 4 times as many together, and 200 times at once. Beyond it a join is

@@ -127,6 +127,8 @@ pub enum CommandKind<M> {
     Broadcast {
         /// The message to each other member.
         copy: M,
+        /// Bytes of its text for a member.
+        bytes: usize,
         /// `true` if a node may have accepted it before. It may be under way, so the budget of a
         /// native client does not refuse it.
         may_be_accepted: bool,
