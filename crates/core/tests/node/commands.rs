@@ -27,7 +27,7 @@ fn join_sends_state_before_ack_and_one_change_to_others() {
 }
 
 #[test]
-fn session_state_is_sent_if_the_seat_changes() {
+fn session_state_is_sent_only_if_the_seat_changes() {
     let mut stage = Stage::new(&["n0"], 0);
     stage.attach("a", "n0");
     assert_eq!(stage.state("a"), b"admitted");

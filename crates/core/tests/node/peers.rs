@@ -41,6 +41,18 @@ fn redirected_messages_reach_a_client_that_attached_here() {
 }
 
 #[test]
+fn former_destination_gets_forget_after_acknowledgement() {
+    let [(mut node, trunk), (mut other, _)] = Node::two();
+    let there = client_of("b", &["a", "b"]);
+    node.attach(trunk, 0, "anna", 0);
+    node.up(trunk, 0, 1, &there, 0);
+    node.sends_to(&mut other);
+    node.attach(trunk, 1, &there, 0);
+    node.pass(Duration::from_millis(100));
+    assert!(node.take_batches().iter().any(|batch| forgets(batch, &there)));
+}
+
+#[test]
 fn message_is_rerouted_when_its_location_expires() {
     let rules = Rules { located_for: 5 * SECOND, suspect_after: HOLD, ..Rules::default() };
     let (mut node, mut other) = (Node::with_rules("a", rules), Node::new("b"));
