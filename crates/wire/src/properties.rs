@@ -213,10 +213,10 @@ fn forged_length_is_refused_before_allocation() {
         ("state of Released", 5, |length| ToEdge::take(&mut &*forged(&[5, 1], length)).is_ok()),
         ("via of Held", 0, |length| Item::take(&mut &*forged(&[2, 1], length)).is_ok()),
     ];
-    for (list, true_length, is_taken) in cases {
-        assert!(is_taken(true_length), "{list}");
+    for (field, true_length, is_taken) in cases {
+        assert!(is_taken(true_length), "{field}");
         for length in [6, MAX_FRAME_BYTES as u64, MAX_FRAME_BYTES as u64 + 1, 1 << 40, u64::MAX] {
-            assert!(!is_taken(length), "{list}: {length}");
+            assert!(!is_taken(length), "{field}: {length}");
         }
     }
 }

@@ -95,9 +95,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn session_state_is_a_word_without_seats_and_nothing_else() {
+    fn session_state_without_seats_is_a_word() {
         let bare = SessionState { resumed: true, ..SessionState::default() };
         assert_eq!(bare.to_bytes(), b"resumed");
+    }
+
+    #[test]
+    fn bytes_without_a_word_or_with_broken_seats_are_no_state() {
         assert!(SessionState::read(b"else").is_err());
         assert!(SessionState::read(b"admitted\x09").is_err());
     }
