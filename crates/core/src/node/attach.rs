@@ -10,7 +10,7 @@ use signaling_wire::trunk::{Attach, DetachReason, Slot, ToEdge};
 use signaling_wire::{RateDebts, RemainingTtl, SessionId, resume};
 
 use super::linger::Lingering;
-use super::session::{Newcomer, Session};
+use super::session::{Session, WaitingNewcomer};
 use super::takeover::{REPLACED_BY_NEWER, take_owed};
 use super::{NodeCore, SessionKey, TrunkKey};
 
@@ -287,7 +287,7 @@ impl NodeCore {
             self.deliver_or_hold(now, client_id.as_str(), message);
         }
         self.rooms.end_delay(now, id);
-        if let Some(Newcomer { arrival, proven, proves, .. }) = contender.map(|contender| *contender) {
+        if let Some(WaitingNewcomer { arrival, proven, proves, .. }) = contender.map(|contender| *contender) {
             match self.directory.lingering.remove(&client_id) {
                 // Its edge is lost, which does not end the socket.
                 lingering if proves && !reported_end => {

@@ -14,7 +14,7 @@ use slotmap::SlotMap;
 use super::linger::Lingering;
 use super::lingering_subjects::LingeringSubjects;
 use super::location::Location;
-use super::session::{Newcomer, Session};
+use super::session::{Session, WaitingNewcomer};
 use super::{Rules, SessionKey, TrunkKey};
 
 /// Number of undelivered signals of a session between two reports.
@@ -48,7 +48,7 @@ pub(super) struct Directory {
     /// Clients at other nodes than the ranking names.
     pub(super) locations: HashMap<ClientId, Location>,
     /// Newcomers that wait for their sessions, at most one for each client.
-    pub(super) pending_resumes: HashMap<ClientId, Newcomer>,
+    pub(super) pending_resumes: HashMap<ClientId, WaitingNewcomer>,
     /// Sessions with a contender now or at the last sweep.
     contended: BTreeSet<SessionKey>,
     /// Sessions that lost their id to another socket, with the end of their edges' time to confirm.
@@ -203,13 +203,14 @@ impl Directory {
     }
 
     /// Takes the newcomers whose wait for their sessions is over, sorted by client id.
-    pub(super) fn take_overdue_resumes(&mut self, now: Instant) -> impl Iterator<Item = Newcomer> + use<> {
+    pub(super) fn take_overdue_resumes(&mut self, now: Instant) -> impl Iterator<Item = WaitingNewcomer> + use<> {
         let overdue = self.pending_resumes.extract_if(|_, newcomer| newcomer.until <= now);
         overdue.collect::<BTreeMap<_, _>>().into_values()
     }
 
-    /// Adds a contender for the id of a session that has none. Ignores a session that is gone.
-    pub(super) fn contend(&mut self, holder: SessionKey, contender: Newcomer) {
+    /// Adds a contender for the id of a session, which must not have another contender. No effect
+    /// if the session is gone.
+    pub(super) fn contend(&mut self, holder: SessionKey, contender: WaitingNewcomer) {
         if let Some(session) = self.sessions.get_mut(holder) {
             session.contender = Some(Box::new(contender));
             self.contended.insert(holder);
@@ -217,7 +218,7 @@ impl Directory {
     }
 
     /// Takes the contenders whose wait is over, with their ids' holders.
-    pub(super) fn take_overdue_contenders(&mut self, now: Instant) -> Vec<(SessionKey, Newcomer)> {
+    pub(super) fn take_overdue_contenders(&mut self, now: Instant) -> Vec<(SessionKey, WaitingNewcomer)> {
         let Self { sessions, contended, .. } = self;
         let mut overdue = Vec::new();
         contended.retain(|holder| {
@@ -230,8 +231,8 @@ impl Directory {
 
     /// Takes the newcomer of a client in this slot that waits for its own client's answer. `None`:
     /// none does.
-    pub(super) fn take_prover(&mut self, at: (TrunkKey, Slot), client: &str) -> Option<Newcomer> {
-        let is_it = |it: &Newcomer| it.proves && (it.arrival.trunk, it.arrival.slot) == at;
+    pub(super) fn take_prover(&mut self, at: (TrunkKey, Slot), client: &str) -> Option<WaitingNewcomer> {
+        let is_it = |it: &WaitingNewcomer| it.proves && (it.arrival.trunk, it.arrival.slot) == at;
         let holder = self.attached(client).and_then(|holder| self.sessions.get_mut(holder));
         let contender = holder.and_then(|holder| holder.contender.take_if(|it| is_it(it)));
         contender.map(|it| *it).or_else(|| {

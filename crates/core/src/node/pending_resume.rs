@@ -10,7 +10,7 @@ use signaling_wire::forward::Item;
 use signaling_wire::trunk::ToEdge;
 
 use super::NodeCore;
-use super::session::{Newcomer, Session};
+use super::session::{Session, WaitingNewcomer};
 use super::takeover::{LATER_WAITS, NO_ANSWER};
 
 /// Maximum wait for the session, many times the duration of a batch.
@@ -35,7 +35,7 @@ impl NodeCore {
             None => return self.arrive(now, arrival, None, None),
         }
         let client = arrival.client_id.clone();
-        let newcomer = Newcomer { arrival, proven, proves, until };
+        let newcomer = WaitingNewcomer { arrival, proven, proves, until };
         if let Some(earlier) = self.directory.pending_resumes.insert(client, newcomer) {
             self.reject(earlier.arrival.trunk, earlier.arrival.slot, &LATER_WAITS);
         }
@@ -55,7 +55,7 @@ impl NodeCore {
     /// its session if a socket here has it by now, or challenges the socket of another session.
     /// Without a socket it becomes a new client.
     pub(super) fn end_overdue_resumes(&mut self, now: Instant) {
-        for Newcomer { arrival, proven, proves, .. } in self.directory.take_overdue_resumes(now) {
+        for WaitingNewcomer { arrival, proven, proves, .. } in self.directory.take_overdue_resumes(now) {
             match self.directory.attached(arrival.client_id.as_str()) {
                 _ if proves => self.reject(arrival.trunk, arrival.slot, &NO_ANSWER),
                 Some(holder) => self.challenge(now, holder, arrival, proven),

@@ -39,7 +39,7 @@ impl OutcomeRun {
 
 /// A newcomer that waits: for an id that another session holds, or for its session.
 #[derive(Debug)]
-pub(super) struct Newcomer {
+pub(super) struct WaitingNewcomer {
     /// Its session, unless it resumes another one.
     pub(super) arrival: Session,
     /// The session of its resume token or credential. `None`: it has neither.
@@ -105,7 +105,7 @@ pub(super) struct Session {
     /// Outcomes that are not written to its trunk yet. `None`: none.
     pub(super) outcomes: Option<OutcomeRun>,
     /// A newcomer that waits for its client id. `None`: none.
-    pub(super) contender: Option<Box<Newcomer>>,
+    pub(super) contender: Option<Box<WaitingNewcomer>>,
     /// Number of its undelivered signals at this node. Copies of broadcasts do not count.
     pub(super) undelivered: u32,
     last_down_seq: DownSeq,

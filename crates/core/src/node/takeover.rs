@@ -10,7 +10,7 @@ use signaling_wire::trunk::{Slot, ToEdge};
 use super::attach::{IN_USE, Rejection};
 use super::hold::InboundMessage;
 use super::linger::Lingering;
-use super::session::{Newcomer, Session};
+use super::session::{Session, WaitingNewcomer};
 use super::{NodeCore, SessionKey, TrunkKey};
 
 /// Close code and reason for the socket that loses its client id.
@@ -50,7 +50,7 @@ impl NodeCore {
         let answer_time = self.settings.rules.takeover_answer;
         // The edge of a newcomer that has to answer begins later, and ends its wait.
         let until = now + if proves { 2 * answer_time } else { answer_time };
-        self.directory.contend(holder, Newcomer { arrival, proven, proves, until });
+        self.directory.contend(holder, WaitingNewcomer { arrival, proven, proves, until });
         match proves {
             true => self.trunks.send(newcomer_edge, &ToEdge::Prove { slot: newcomer }),
             false => self.trunks.send(edge, &ToEdge::Probe { slot }),
@@ -82,7 +82,7 @@ impl NodeCore {
 
     /// Handles the answer of a newcomer with a right to the id: it gets the id.
     pub(super) fn proved(&mut self, now: Instant, at: (TrunkKey, Slot), client_id: &str) {
-        if let Some(Newcomer { mut arrival, proven, .. }) = self.directory.take_prover(at, client_id) {
+        if let Some(WaitingNewcomer { mut arrival, proven, .. }) = self.directory.take_prover(at, client_id) {
             arrival.live = true;
             self.newcomer(now, arrival, proven);
         }
@@ -96,7 +96,7 @@ impl NodeCore {
 
     /// Has the edge of a newcomer that waited here attach it again, since the holder of its id is
     /// at another node now.
-    pub(super) fn send_on(&mut self, contender: &Newcomer) {
+    pub(super) fn send_on(&mut self, contender: &WaitingNewcomer) {
         let Session { trunk, slot, .. } = contender.arrival;
         self.trunks.send(trunk, &ToEdge::Released { slot, state: &[] });
     }
@@ -104,7 +104,7 @@ impl NodeCore {
     /// Closes the sockets of contended ids that did not answer in time. The newcomers get the ids,
     /// except that of a session with a credential.
     pub(super) fn give_up_silent_holders(&mut self, now: Instant) {
-        for (holder, Newcomer { arrival, proves, .. }) in self.directory.take_overdue_contenders(now) {
+        for (holder, WaitingNewcomer { arrival, proves, .. }) in self.directory.take_overdue_contenders(now) {
             if proves {
                 self.reject(arrival.trunk, arrival.slot, &NO_ANSWER);
                 continue;
