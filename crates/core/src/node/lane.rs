@@ -138,7 +138,8 @@ enum Exchange {
 #[derive(Debug)]
 pub(super) struct Lane {
     exchange: Exchange,
-    /// Time of the opening or the last useful acknowledgement; without an open exchange its end.
+    /// While the exchange is open: time of the peer's answer or of its last useful acknowledgement.
+    /// Otherwise: end of the last open exchange, or the creation of the lane.
     since: Instant,
     /// Number of the last exchange.
     last_exchange: ExchangeNumber,
@@ -202,7 +203,9 @@ impl Lane {
 
     /// Handles the end of the exchange.
     pub(super) fn ended(&mut self, now: Instant) {
-        self.cut(now);
+        if self.exchange == Exchange::Open {
+            self.since = now;
+        }
         self.exchange = Exchange::None;
     }
 
@@ -411,7 +414,8 @@ mod tests {
         QueuedEnvelope { sent: Message::for_test(number, expires, &[b'x'; 64 * 1024]), ..envelope(number, expires) }
     }
 
-    /// Returns a lane with an open exchange, the time of its opening, and a batch number.
+    /// Returns a lane with an open exchange, the time of its opening, and the number of the last
+    /// batch in any lane: 0, none.
     fn open_lane() -> (Lane, Instant, BatchNumber) {
         let now = Instant::now();
         let mut lane = Lane::new(now);
@@ -477,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn next_exchange_sends_the_window_again_with_its_time_and_ttls() {
+    fn next_exchange_sends_the_window_with_new_time_and_ttls() {
         let (mut lane, start, mut batches) = open_lane();
         let second = Duration::from_secs(1);
         for number in 1..=3 {
