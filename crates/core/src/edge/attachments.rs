@@ -134,7 +134,8 @@ impl EdgeCore {
         }
         let Some(slot) = link.assign(client) else { return };
         session.attachments += 1;
-        let (none, cause) = (ConnectRequest::default(), session.phase.closed());
+        let none = ConnectRequest::default();
+        let cause = session.phase.closed();
         let dialect = session.dialect.as_ref().map(|dialect| &dialect.client);
         let attach = Attach {
             slot,

@@ -54,8 +54,8 @@ impl EdgeCore {
                     CloseCode::KICKED => (403, "forbidden", None),
                     _ => (503, "unavailable", Some(1_000)),
                 };
-                let (code, message) = (code.to_owned(), reason.to_owned());
-                self.refuse(client, Refusal { status, code, message, retry_after_ms });
+                let message = reason.to_owned();
+                self.refuse(client, Refusal { status, code: code.to_owned(), message, retry_after_ms });
             }
             // A close frame must not overtake the answer to the upgrade.
             SessionPhase::Accepted { pending_end } => {

@@ -38,7 +38,8 @@ impl EdgeCore {
         text: &[u8],
     ) -> Option<Reading> {
         if message == EdgeMessage::Ping {
-            return Some(self.take_control(now, client)).filter(|reading| *reading == Reading::Paused);
+            let reading = self.take_control(now, client);
+            return (reading == Reading::Paused).then_some(reading);
         }
         let session = self.sessions.get_mut(client)?;
         let limits = limits_of(&self.settings, session.token.as_deref());

@@ -134,7 +134,8 @@ impl EdgeCore {
         Names { id, to, room }: Names<'_>,
         retry_after_ms: Option<u64>,
     ) -> Reading {
-        let (to, room) = (to.as_deref(), room.as_deref());
+        let to = to.as_deref();
+        let room = room.as_deref();
         let error = ServerMessage::Error { code, message, id, to, room, retry_after_ms };
         self.write_native(client, &error.to_json())
     }
@@ -437,7 +438,7 @@ impl EdgeCore {
         match verdict {
             DuplicateCheck::Write => {
                 self.check_output(client);
-                // Only a translator may have written nothing.
+                // A confirm follows the last byte on the socket. A translator may write no byte.
                 if !is_translated {
                     return;
                 }

@@ -82,12 +82,15 @@ impl Memory {
         let mut surplus = self.total() - limit / 4 * 3;
         freed.retain(|(bytes, _)| *bytes >= LEAST_EVICTED);
         freed.sort_unstable_by(|a, b| b.cmp(a));
-        let evicted = freed.into_iter().take_while(|(bytes, _)| {
-            let is_needed = surplus > 0;
-            surplus = surplus.saturating_sub(*bytes);
-            is_needed
-        });
-        evicted.map(|(_, client)| client).collect()
+        let mut evicted = Vec::new();
+        for (bytes, client) in freed {
+            if surplus == 0 {
+                break;
+            }
+            surplus = surplus.saturating_sub(bytes);
+            evicted.push(client);
+        }
+        evicted
     }
 }
 

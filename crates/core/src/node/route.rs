@@ -287,7 +287,8 @@ impl NodeCore {
         if !message.is_for(session.credential.as_deref()) {
             return self.give_up(now, &message, EnvelopeOutcome::Skipped);
         }
-        let (former, rules) = (session.waits_for, &self.settings.rules);
+        let former = session.waits_for;
+        let rules = &self.settings.rules;
         if session.awaits(&message, rules)
             || former.and_then(|it| self.directory.get_mut(it)).is_some_and(|it| it.awaits(&message, rules))
         {
