@@ -47,8 +47,9 @@ pub fn batches(data: &[u8]) {
     (0..60).for_each(|second| node.sweep(now + Duration::from_secs(second)));
 }
 
-/// Returns `node-0`, with a view of these nodes, for a fuzz target. It holds at most 64 KiB of
-/// messages, and 16 KiB for one recipient. Its time at `now` is 1,700,000,000 s since 1970.
+/// Creates `node-0` with a view of `nodes`, for a fuzz target. It holds at most 64 KiB of messages,
+/// and 16 KiB for one recipient. Its time at `now` is 1,700,000,000 s since 1970. `None`: a name is
+/// invalid.
 pub(crate) fn node(nodes: &[&str], now: Instant, rooms: RoomSettings) -> Option<NodeCore> {
     let epoch = (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
     let hold_limits = HoldLimits { bytes: 64 * 1024, bytes_per_recipient: 16 * 1024 };

@@ -1,4 +1,4 @@
-//! Kicks at this edge, and their spread to and from nodes.
+//! Kicks at this edge, and their spread to nodes.
 
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::trunk::{DetachReason, ToNode};

@@ -97,9 +97,11 @@ mod tests {
     const TEN: Rate = Rate { per_second: 10, burst: 10 };
     const MESSAGES: RateLimits = RateLimits { messages: Some(TEN), bytes: None, controls: None };
 
-    /// Returns the decisions about messages of one socket with buckets of its own.
+    /// Returns a function that decides about messages of one socket with buckets of its own. Its
+    /// arguments are the limits, the time and the size of the message.
     fn pace(now: Instant) -> impl FnMut(&RateLimits, Instant, usize) -> RateDecision {
-        let (buckets, mut refusals) = (RateBuckets::full(now, "c".into()), Refusals::default());
+        let buckets = RateBuckets::full(now, "c".into());
+        let mut refusals = Refusals::default();
         move |limits, now, bytes| refusals.message(&buckets, limits, now, bytes)
     }
 

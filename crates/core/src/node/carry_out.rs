@@ -38,6 +38,8 @@ impl NodeCore {
                         self.broadcast_outcome(from, number, false);
                     }
                 }
+                // The end of the fan-out counts like an outcome, so that the answer follows all
+                // messages.
                 self.count_outcome(from, number, false);
             }
             Output::ToNode { to, item, is_urgent } => self.peers.note_encoded(&to, &item, is_urgent),

@@ -3,7 +3,6 @@
 //! A lane is the ordered stream of numbered batches between two nodes. An exchange is one HTTP
 //! request with batches, and its response with acknowledgements. In the next exchange the peer
 //! sends the batches without an acknowledgement again. `peers` has one inbound lane per peer.
-//! `batch` and `peers` open and end exchanges, and take acknowledgements for the shell.
 
 use std::time::{Duration, Instant};
 

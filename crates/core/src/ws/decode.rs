@@ -1,4 +1,5 @@
-//! The decoder of one client's bytes, and the input that lends events to the event loop.
+//! The decoder of one client's bytes, the input that lends events to the event loop, and the body
+//! of a close frame.
 
 use std::ops::Range;
 

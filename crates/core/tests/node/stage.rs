@@ -21,7 +21,7 @@ use crate::node::{HOLD, address_of, settings, view};
 /// Longer than a seat stays that no node claims.
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// Returns settings of rooms in which a client's requests reach this many members per second.
+/// Returns settings of rooms with the maximum fan-out of one client per second, and at once.
 pub(crate) fn broadcast_rate(per_second: u32, burst: u32) -> RoomSettings {
     RoomSettings { broadcast_rate: Some(Rate { per_second, burst }), ..RoomSettings::default() }
 }

@@ -29,7 +29,7 @@ impl Nodes {
         nodes
     }
 
-    /// Applies a view of these nodes. A node with the prefix `-` drains.
+    /// Applies a view of `nodes`. The prefix `-` marks a draining node.
     fn sees(&mut self, nodes: &[&str]) {
         self.placement.set_view(self.now, view(nodes));
     }
