@@ -80,7 +80,7 @@ impl<M> LocalRooms<M> {
         let mut latest = followed;
         let seat = |session: &SessionId| {
             let room_session = self.sessions.get(session)?;
-            let LocalSeat { seat, sent, .. } = &**room_session.seats.get(room)?;
+            let LocalSeat { seat, sent, .. } = room_session.seats.get(room)?.as_ref();
             let is_comparable = followed == NO_STATE || sent.incarnation == followed.incarnation;
             if is_comparable && sent.version > latest.version {
                 latest = *sent;
@@ -269,20 +269,23 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     // The earlier position belongs to the queue before the client became a member.
                     local.sent_ahead = None;
                 }
-                let is_known = queue_length.is_some() && local.sent_ahead.is_some_and(|(sent, _)| sent == ahead);
-                let is_recent = |at| self.now.saturating_duration_since(at) < MIN_POSITION_INTERVAL;
-                let key = attached.filter(|_| !is_known);
-                let queue_length = queue_length.filter(|_| !local.sent_ahead.is_some_and(|(_, at)| is_recent(at)));
-                if key.is_some() && queue_length.is_some() {
+                let is_sent = local.sent_ahead.is_some_and(|(sent, _)| sent == ahead);
+                let since_sent = local.sent_ahead.map(|(_, at)| self.now.saturating_duration_since(at));
+                let is_recent = since_sent.is_some_and(|since_sent| since_sent < MIN_POSITION_INTERVAL);
+                // Without a length, seats ahead may be missing: another position may have to follow
+                // one that was sent.
+                let due = attached.filter(|_| !is_sent || queue_length.is_none());
+                let length_now = queue_length.filter(|_| !is_recent);
+                if due.is_some() && length_now.is_some() {
                     local.sent_ahead = Some((ahead, self.now));
                 }
                 if former.is_member() {
                     self.local.add_seat(room, session, status, NO_STATE);
                     self.send_state(session);
                 }
-                match (key, queue_length) {
+                match (due, length_now) {
                     (Some(key), Some(length)) => self.notify(key, messages::waiting(room, ahead, length).into()),
-                    // The client just received another position, or seats ahead are restored.
+                    // The last position is too recent, or seats ahead may be missing.
                     (Some(_), None) => self.local.schedule_positions(room),
                     (None, _) => {}
                 }
@@ -362,7 +365,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Claims a joined seat again if the session has a later attachment than the join. Either this
     /// node has dropped the seat since it sent the join, or a later socket has resumed the session:
     /// its former node may still send operations that are later than the join.
-    pub(super) fn claim_dropped_seat(&mut self, room: &RoomName, join: &Requester) {
+    pub(super) fn claim_joined_seat_again(&mut self, room: &RoomName, join: &Requester) {
         let is_later = |room_session: &RoomSession<M>| {
             (room_session.accepted_at_us, room_session.attachment) > (join.accepted_at_us, join.attachment)
                 && room_session.seats.contains_key(room)
@@ -458,11 +461,12 @@ mod tests {
         node.rooms.local.session(session, || RoomSession::new(client, (2, 1))).seats.insert(room.clone(), local.into());
         node.rooms.local.add_seat(&room, session, SeatStatus::Member { place: 1 }, sent);
 
-        for (accepted_at_us, attachment, is_claimed) in [(2, 1, false), (2, 2, false), (1, 3, true)] {
+        let cases = [(2, 1, false), (2, 2, false), (2, 0, true), (1, 3, true)];
+        for (accepted_at_us, attachment, is_claimed) in cases {
             let join = Requester { accepted_at_us, attachment, ..requester("alice", "n0", 1) };
-            node.step().claim_dropped_seat(&room, &join);
-            let unconfirmed = &node.rooms.local.by_name[&room].unconfirmed;
-            assert_eq!(unconfirmed.contains(&session), is_claimed, "socket {accepted_at_us}");
+            node.step().claim_joined_seat_again(&room, &join);
+            let local = node.rooms.local.by_name.get_mut(&room).unwrap();
+            assert_eq!(local.unconfirmed.remove(&session), is_claimed, "socket {accepted_at_us}, {attachment}");
         }
     }
 }

@@ -106,9 +106,10 @@ impl<M> LocalRooms<M> {
 }
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
-    /// Handles the answer of the owner to a task: answers its client or operator. Its changes were
-    /// announced apart from it. `Err`: no result; the operation may have been applied or not. A
-    /// client's command is then refused as `room_unavailable`; earlier answers can decide a signal.
+    /// Handles the answer of the owner to a task: answers its client or operator. The answer has no
+    /// changes: the node that announces the operation sends them separately. `Err`: no result; the
+    /// operation may have been applied or not. A client's command is then refused as
+    /// `room_unavailable`; earlier answers can decide a signal.
     pub(crate) fn room_answered(&mut self, task: RoomTask, answer: Result<OpResult, Unavailable>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.local.counts.failures += u64::from(answer.is_err());
@@ -137,7 +138,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 self.command_answered((session, key, seq), &room, &result);
                 if let Operation::Join { requester, .. } = &op {
                     self.drop_unknown_seat(session, &room, requester.clone());
-                    self.claim_dropped_seat(&room, requester);
+                    self.claim_joined_seat_again(&room, requester);
                 }
                 true
             }
