@@ -25,6 +25,12 @@ const NAMES_PER_ITEM: usize = 1_000;
 /// Maximum copies encoded for one member at a time.
 const MAX_COPIES_PER_MEMBER: usize = 1_000;
 
+/// A query of a peer for the view with this hash, with its number.
+struct Query {
+    view: u64,
+    number: u64,
+}
+
 /// Time without a repetition after which a parked request is forgotten: its node has given it up.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
@@ -56,9 +62,8 @@ pub(super) struct Barrier {
     parked: BTreeMap<Requester, ParkedRequest>,
     /// Bytes of the operations in `parked`.
     parked_bytes: usize,
-    /// The last queries of peers whose views this node did not have: the view's hash, and the
-    /// query's number.
-    unanswered: BTreeMap<NodeId, (u64, u64)>,
+    /// The last queries of peers whose views this node did not have.
+    unanswered: BTreeMap<NodeId, Query>,
     /// Copies to send to peers before the confirmation of their queries, with the query's number.
     pub(super) answering: BTreeMap<NodeId, (u64, VecDeque<RoomName>)>,
 }
@@ -155,22 +160,22 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             // The answer is on its way.
             return;
         }
-        self.mesh.barrier.unanswered.insert(sender.clone(), (view, number));
+        self.mesh.barrier.unanswered.insert(sender.clone(), Query { view, number });
         self.answer_known_queries();
     }
 
     /// Answers the queries for the present view.
     pub(super) fn answer_known_queries(&mut self) {
         let MeshRooms { view_hash, members, barrier, copies, ranking, .. } = &mut self.mesh;
-        barrier.unanswered.retain(|peer, (view, number)| {
-            let is_known = view == view_hash;
+        barrier.unanswered.retain(|peer, query| {
+            let is_known = query.view == *view_hash;
             if is_known {
                 // The owner has the rooms whose log it sends here.
                 let is_wanted = |(room, copy): &(&RoomName, &RoomCopy)| {
                     copy.from.as_ref() != Some(peer) && super::owner_in(ranking, room) == Some(peer.as_str())
                 };
                 let rooms = copies.iter().filter(is_wanted).map(|(room, _)| room.clone()).collect();
-                barrier.answering.insert(peer.clone(), (*number, rooms));
+                barrier.answering.insert(peer.clone(), (query.number, rooms));
             }
             !is_known && members.contains(peer)
         });
