@@ -38,6 +38,7 @@ impl Counted for RoomCopy {
 }
 
 impl MeshRooms {
+    /// Returns the number of copies that wait for the next owners of their rooms.
     pub(super) fn waiting_copies(&self) -> usize {
         self.copies.values().filter(|copy| copy.from.is_none()).count()
     }

@@ -30,7 +30,8 @@ const REPORT_VALIDITY: Duration = Duration::from_secs(3);
 pub(super) struct Space {
     /// Maximum bytes of owned rooms, copies and seats of clients. Copies are taken above it too.
     limit: usize,
-    /// Bytes of them, without copies that have arrived in part.
+    /// Bytes of owned rooms, complete copies and seats of clients. `MeshRooms` adds the copies that
+    /// have arrived in part.
     bytes: ByteTotal,
     /// Owned rooms without clients: without a capacity of their own, and with one. Each with the
     /// time since when, in ms since 1970.

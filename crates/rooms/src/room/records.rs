@@ -62,8 +62,8 @@ impl LastCommand {
         (self.session == requester.session).then_some(order)
     }
 
-    /// Returns `true` for a command of an earlier session, or that its session sent before its
-    /// latest node claimed the seat. If it has no answer, that node gets it again.
+    /// Returns `true` if the requester's command is of an earlier session, or its session sent it
+    /// before its latest node claimed the seat. If it has no answer, that node gets it again.
     pub(super) fn is_later_than(&self, requester: &Requester) -> bool {
         self.outdates(requester) || self.order(requester) == Some(Ordering::Greater)
     }

@@ -129,7 +129,7 @@ pub(crate) struct LocalRooms<M> {
     /// without a socket here, and new ones. An entry counts if the session has its time.
     checks: VecDeque<(Instant, SessionId)>,
     by_name: BTreeMap<RoomName, LocalRoom>,
-    /// Bytes of `by_name`, and of the seats in `sessions`.
+    /// Bytes of `by_name`, of the seats in `sessions`, and of the node's owned rooms and copies.
     bytes: ByteTotal,
     /// Rooms with pending work: changes to announce, or requests to owners.
     active: BTreeSet<RoomName>,

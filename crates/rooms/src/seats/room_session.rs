@@ -65,6 +65,7 @@ impl LocalSeat {
         self.seat.status.is_member()
     }
 
+    /// Returns the number of the last command about the seat.
     pub(super) fn number(&self) -> u64 {
         self.seat.requester.number
     }
@@ -184,7 +185,8 @@ pub(super) struct RoomSession<M> {
     /// from 40 on count the attachments with that socket, bits 32 to 39 the moves while it lingers.
     /// The low 32 bits have the number of seats that this node had dropped during their sessions.
     pub(super) attachment: u64,
-    /// Boxed: the smallest map has space for eleven values, and most sessions have one seat.
+    /// Its seats, by room. Boxed: the smallest map has space for eleven values, and most sessions
+    /// have one seat.
     pub(super) seats: CountedMap<Box<LocalSeat>>,
     /// Queue of commands. An owner works on the first one.
     pub(super) commands: VecDeque<Command<M>>,
