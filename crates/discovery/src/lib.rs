@@ -11,7 +11,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let source = "static:node-0=127.0.0.1:7900,node-1=127.0.0.1:7901".parse()?;
 //! let discovery = signaling_discovery::watch(source).await?;
-//! assert_eq!(discovery.view().len(), 2);
+//! assert_eq!(discovery.subscribe().borrow().len(), 2);
 //! # Ok(())
 //! # }
 //! ```

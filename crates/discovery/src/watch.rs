@@ -21,12 +21,8 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Returns the current view, which is empty before the first reading.
-    pub fn view(&self) -> Arc<View> {
-        Arc::clone(&self.views.borrow())
-    }
-
-    /// Returns a receiver of the current view and its successors. A slow one gets only the newest.
+    /// Returns a receiver of the current view, which is empty before the first reading, and its
+    /// successors. A slow one gets only the newest.
     pub fn subscribe(&self) -> watch::Receiver<Arc<View>> {
         self.views.subscribe()
     }

@@ -146,7 +146,7 @@ async fn becomes(discovery: &Discovery, members: &str) {
 }
 
 fn shown(discovery: &Discovery) -> String {
-    let view = discovery.view();
+    let view = discovery.subscribe().borrow().clone();
     let members = view.members().iter().map(|member| format!("{}={}", member.id, member.address));
     members.collect::<Vec<_>>().join(" ")
 }

@@ -17,7 +17,7 @@ const MAX_GOOD_AGE: Duration = Duration::from_millis(500);
 async fn file_that_comes_later_fills_an_empty_view() {
     let mesh = Mesh::absent();
     let discovery = mesh.watch().await;
-    assert!(discovery.view().is_empty());
+    assert!(discovery.subscribe().borrow().is_empty());
     sleep(A_WHILE).await;
     assert!(discovery.age() >= A_WHILE);
     mesh.replace(&list(&["a"]));
@@ -91,7 +91,7 @@ async fn next_is(discovery: &Discovery, expected: &[&str]) {
 }
 
 fn ids(discovery: &Discovery) -> Vec<String> {
-    discovery.view().members().iter().map(|member| member.id.to_string()).collect()
+    discovery.subscribe().borrow().members().iter().map(|member| member.id.to_string()).collect()
 }
 
 fn list(ids: &[&str]) -> String {

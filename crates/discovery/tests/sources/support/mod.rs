@@ -45,7 +45,7 @@ impl Cluster {
     }
 
     pub(crate) fn members(&self) -> String {
-        shown(&self.discovery.view())
+        shown(&self.discovery.subscribe().borrow())
     }
 
     pub(crate) fn history(&self) -> Vec<String> {
