@@ -53,7 +53,8 @@ pub struct Options {
     /// Hostile clients that make rooms as fast as they can (0 to 10,000): rooms with 4 KB of data,
     /// rooms left at once, a waiting queue, lists of members, 60 KB of data. With `mesh-dev up
     /// --tokens` the first 12 share one token by y-webrtc, and all others have their own; else each
-    /// connection has a new client id. They stop after 2,000,000 requests
+    /// connection has a new client id. They run at the lowest priority, nice 19, and stop after
+    /// 2,000,000 requests
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000))]
     room_makers: u32,
     /// Fail when the good clients' 99th percentile latency beside the crowd is above this and above
@@ -156,7 +157,10 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     report.set("target_latency_p99", target(&latency.percentiles(), target_us));
     report.fail_above("latency", latency, Some(allowed_p99_us as f64 / 1_000.0));
     let failures = size.failures(expected).chain(servers.iter().filter_map(ServerReport::failure));
-    failures.chain(tally.failures()).chain(options.join_failure(&joins)).for_each(|text| report.fail(text));
+    failures
+        .chain(tally.failures(makers.clients))
+        .chain(options.join_failure(&joins))
+        .for_each(|text| report.fail(text));
     Ok(report)
 }
 

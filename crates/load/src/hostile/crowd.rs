@@ -37,8 +37,8 @@ const MESSAGE_BYTES: usize = 8 * 1024;
 /// Receive buffer of a client that does not read, in bytes.
 const RECEIVE_BUFFER: u32 = 4 * 1024;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Nice value of the thread of room makers, which take all CPU time that they get. Makers on
-/// another machine would leave that of the servers and good clients alone.
+/// Increase of the nice value that gives room makers the lowest priority, 19, from any other. They
+/// take all CPU time that they get, but makers on another machine would take none of the servers.
 const LOWEST_PRIORITY: i32 = 19;
 
 /// The connected crowd, until it is dropped.
@@ -122,13 +122,18 @@ impl CrowdSize {
     }
 }
 
-/// Runs a part of the crowd on a thread with this nice value, until the returned end is dropped.
-fn start_thread(name: &str, nice: i32, part: impl AsyncFnOnce() + Send + 'static) -> Result<oneshot::Sender<()>> {
+/// Runs a part of the crowd on a thread, until the returned end is dropped. The thread has the nice
+/// value of the calling one plus `niceness_increase`, at most 19.
+fn start_thread(
+    name: &str,
+    niceness_increase: i32,
+    part: impl AsyncFnOnce() + Send + 'static,
+) -> Result<oneshot::Sender<()>> {
     let (end, ended) = oneshot::channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let run = move || {
         // Linux lowers the priority of this thread alone, which needs no permission.
-        let _ = rustix::process::nice(nice);
+        let _ = rustix::process::nice(niceness_increase);
         LocalSet::new().block_on(&runtime, async move {
             tokio::select! {
                 () = part() => {}

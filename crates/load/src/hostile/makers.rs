@@ -130,12 +130,14 @@ impl Makers {
 
 impl Tally {
     /// Returns a message for each kind of makers that got no answer, so that they attacked nothing.
-    pub(super) fn failures(&self) -> impl Iterator<Item = String> {
+    /// Returns one too if none of all `makers` has ended a burst: their priority may be too low.
+    pub(super) fn failures(&self, makers: u32) -> impl Iterator<Item = String> {
         let is_idle = |(_, counts): &(&Identity, &Counts)| counts.answers == 0;
         let text = |(identity, counts): (&Identity, &Counts)| {
             format!("room makers ({identity:?}) got no answer: {} connections failed", counts.failed_connections)
         };
-        self.by_identity.iter().filter(is_idle).map(text)
+        let nothing = (makers > 0 && self.by_identity.is_empty()).then(|| "room makers did nothing".to_owned());
+        self.by_identity.iter().filter(is_idle).map(text).chain(nothing)
     }
 }
 
@@ -213,11 +215,19 @@ mod tests {
         let makers =
             Makers { bases: Vec::new(), clients: 1, prefix: String::new(), tokens: None, tally: Arc::default() };
         assert_eq!([255, 10].map(|names| makers.next_names(names)), [Some(0), Some(255)]);
-        assert_eq!(makers.counts().failures().count(), 0);
 
         makers.add(Identity::Anonymous, Counts { requests: MAX_REQUESTS, ..Counts::default() });
 
         assert_eq!(makers.next_names(1), None);
-        assert!(makers.counts().failures().next().unwrap().contains("no answer"));
+        let failures: Vec<_> = makers.counts().failures(1).collect();
+        assert!(failures.len() == 1 && failures[0].contains("no answer"), "{failures:?}");
+    }
+
+    #[test]
+    fn makers_that_do_nothing_are_a_failure() {
+        let failures = |makers| Tally::default().failures(makers).collect::<Vec<_>>();
+
+        assert!(failures(0).is_empty());
+        assert_eq!(failures(1), ["room makers did nothing"]);
     }
 }
