@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn repeated_field_is_found_among_many_fields() {
-        for count in [1, 15, 16, 17, 48] {
+        for count in [1, 2, 48] {
             let fields: Vec<String> = (0..count).map(|n| format!("\"{n}\":{n}")).collect();
             for repeated in [0, count - 1] {
                 let text = format!("{{{},\"{repeated}\":-1,\"{repeated}\":-2}}", fields.join(","));
@@ -148,7 +148,9 @@ mod tests {
     fn many_fields_are_read_in_reasonable_time() {
         let fields: Vec<String> = (0..100_000).map(|n| format!("\"{n}\":{n}")).collect();
         let text = format!("{{{}}}", fields.join(","));
-        assert_eq!(Object::parse(text.as_bytes()).unwrap().get("99999").unwrap().get(), "99999");
+        let object = Object::parse_unique(text.as_bytes()).unwrap();
+        assert_eq!(object.get("99999").unwrap().get(), "99999");
+        assert_eq!(object.to_text("", None), text);
     }
 
     #[test]

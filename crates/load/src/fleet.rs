@@ -445,4 +445,13 @@ mod tests {
         assert_eq!(parts, urls(&whole));
         assert_eq!(parts[2][0], "ws://127.0.0.1:1/v1/connect?client_id=load-2");
     }
+
+    #[test]
+    fn only_the_first_share_measures_further_processes() {
+        let whole = fleet(&["--clients=6", &format!("--also=nginx={}", std::process::id())]);
+
+        let measured = [0, 1, 2].map(|number| whole.of_share(Share { number, of: 3 }).also.len());
+
+        assert_eq!(measured, [1, 0, 0]);
+    }
 }
