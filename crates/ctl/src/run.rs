@@ -18,7 +18,8 @@ use crate::{Ending, drain, print, show};
 /// Runs a command: sends its requests and prints the answers. Warnings go to standard error. Fails
 /// if a request fails or standard output cannot be written.
 pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
-    let (json, api) = (cli.json, || Api::new(&cli.server));
+    let json = cli.json;
+    let api = || Api::new(&cli.server);
     match cli.command {
         Command::Nodes => {
             let nodes: Nodes = api()?.get(&["nodes"]).await?;
@@ -50,7 +51,8 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
             Ok(if room.count == 0 && room.waiting == 0 { Ending::No } else { Ending::Done })
         }
         Command::Capacity { room, capacity, reset } => {
-            let (api, path) = (api()?, ["rooms", &room, "capacity"]);
+            let api = api()?;
+            let path = ["rooms", &room, "capacity"];
             let room: Room = match capacity {
                 Some(capacity) => api.send(Method::PUT, &path, &[], Some(json!({ "capacity": capacity }))).await?,
                 None if reset => api.send(Method::DELETE, &path, &[], None).await?,

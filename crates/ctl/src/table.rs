@@ -30,8 +30,12 @@ impl Table {
 
 impl Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = |column: usize| self.lines.iter().filter_map(|line| Some(line.get(column)?.chars().count())).max();
-        let widths: Vec<usize> = (0..self.lines[0].len()).filter_map(width).collect();
+        let mut widths = vec![0; self.lines[0].len()];
+        for line in &self.lines {
+            for (width, cell) in widths.iter_mut().zip(line) {
+                *width = cell.chars().count().max(*width);
+            }
+        }
         for line in &self.lines {
             let cells: Vec<_> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
             writeln!(f, "{}", cells.join(GAP).trim_end())?;

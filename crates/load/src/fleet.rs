@@ -394,16 +394,17 @@ mod tests {
 
     #[tokio::test]
     async fn client_leaves_a_silent_server_for_the_next_one() {
-        let ((silent, first), (next, second)) = (listen().await, listen().await);
-        let plan = FleetPlan { urls: vec![vec![first, second]], hello: None, rate: 1, reconnect: true };
+        let (silent, silent_url) = listen().await;
+        let (next, next_url) = listen().await;
+        let plan = FleetPlan { urls: vec![vec![silent_url, next_url]], hello: None, rate: 1, reconnect: true };
         let record = Rc::new(RefCell::new(Record::default()));
         let leaving = async {
             let (fleet, _socket) = tokio::join!(Fleet::connect(plan, &record), welcome(&silent));
             let _fleet = fleet.unwrap();
             tokio::time::pause();
-            let next = tokio::task::spawn_local(async move { welcome(&next).await });
+            let welcoming = tokio::task::spawn_local(async move { welcome(&next).await });
             // Time passes step by step, so that sockets can follow it.
-            for _ in (0..600).take_while(|_| !next.is_finished()) {
+            for _ in (0..600).take_while(|_| !welcoming.is_finished()) {
                 tokio::time::advance(Duration::from_millis(100)).await;
                 tokio::task::spawn_blocking(std::thread::yield_now).await.unwrap();
             }

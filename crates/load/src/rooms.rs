@@ -246,7 +246,8 @@ async fn run_schedule(
         }
     };
     driver.until(warmup_us, begin, &mut turn).await?;
-    let (before, answered_before) = (servers::read(watched), clients.answered());
+    let before = servers::read(watched);
+    let answered_before = clients.answered();
     driver.until(duration_us, begin, &mut turn).await?;
     let costs = Costs::between(&before, &servers::read(watched), clients.answered() - answered_before);
     Ok((before, costs))

@@ -75,7 +75,8 @@ pub async fn ask_all(
     own: Server,
     edges: impl Future<Output = Vec<Server>>,
 ) -> Nodes {
-    let (path, client) = (format!("{BETWEEN_SERVERS}/server"), client.at_most(REPORT_TIMEOUT));
+    let path = format!("{BETWEEN_SERVERS}/server");
+    let client = client.at_most(REPORT_TIMEOUT);
     let asked = client.request_all::<Server>(view, &own.id, Method::GET, &path);
     let (mut nodes, mut reports) = tokio::join!(asked, edges);
     // After a restart a server may have the address of another one.
@@ -117,7 +118,8 @@ pub const EDGES: &str = "/edges";
 /// Requests the reports of balancers from the nodes of `view`, one after the other, until one
 /// answers within 700 ms. Returns none if no node does within 5 s.
 pub async fn ask_for_edges(client: &ServerClient, view: &View) -> Vec<Server> {
-    let (path, client) = (format!("{BETWEEN_SERVERS}{EDGES}"), client.at_most(REPORT_TIMEOUT));
+    let path = format!("{BETWEEN_SERVERS}{EDGES}");
+    let client = client.at_most(REPORT_TIMEOUT);
     let first_answer = async {
         for node in view.members() {
             if let Ok(edges) = client.request_json(node, Method::GET, &path).await {

@@ -55,7 +55,11 @@ thread_local! {
 /// metrics whose values are counted elsewhere.
 pub fn publish_on_scrape<T: 'static>(source: &Rc<T>, publish: impl Fn(&T) + 'static) {
     let source = Rc::downgrade(source);
-    let publish = move || source.upgrade().iter().for_each(|source| publish(source));
+    let publish = move || {
+        if let Some(source) = source.upgrade() {
+            publish(&source);
+        }
+    };
     PUBLISHERS.with_borrow_mut(|publishers| publishers.push(Box::new(publish)));
 }
 

@@ -66,8 +66,9 @@ async fn name_is_resolved_when_its_bounded_ttl_ends() {
     {
         let dns = DnsServer::start(ttl_s).await;
         dns.addresses(&["127.0.0.1"]);
-        let asking = DnsSettings { servers: vec![dns.address], min_interval, max_interval, ..DnsSettings::default() };
-        let settings = Settings { dns: asking, ..Settings::default() };
+        let dns_settings =
+            DnsSettings { servers: vec![dns.address], min_interval, max_interval, ..DnsSettings::default() };
+        let settings = Settings { dns: dns_settings, ..Settings::default() };
         let _discovery = watch_with(ADDRESSES.parse().unwrap(), &settings).await.unwrap();
         sleep(millis(3_500)).await;
         assert!((3..=5).contains(&dns.asked()), "ttl {ttl_s} s: asked {} times", dns.asked());

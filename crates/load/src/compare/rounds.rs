@@ -121,19 +121,19 @@ const MAX_RATE: u64 = 1_000_000;
 /// `first` is not held, it goes down by a fifth until one is held. Returns the highest held rate.
 /// `None`: not even the minimum is held.
 async fn search(first: u64, mut is_held: impl AsyncFnMut(u64) -> Result<bool>) -> Result<Option<u64>> {
-    let (mut rate, mut held) = (round(first).max(STEP), None);
+    let (mut rate, mut held) = (round_down(first).max(STEP), None);
     while rate <= MAX_RATE && is_held(rate).await? {
         held = Some(rate);
-        rate = round(rate * 5 / 4).max(rate + STEP);
+        rate = round_down(rate * 5 / 4).max(rate + STEP);
     }
-    while held.is_none() && round(rate * 4 / 5) >= STEP {
-        rate = round(rate * 4 / 5);
+    while held.is_none() && round_down(rate * 4 / 5) >= STEP {
+        rate = round_down(rate * 4 / 5);
         held = is_held(rate).await?.then_some(rate);
     }
     Ok(held)
 }
 
-fn round(rate: u64) -> u64 {
+fn round_down(rate: u64) -> u64 {
     rate / STEP * STEP
 }
 

@@ -10,7 +10,7 @@ const DATA_BYTES: usize = 4_000;
 const LEFT_DATA_BYTES: usize = 2_000;
 /// Far above the limit of a room's data, and below that of a message.
 const OVERSIZED_BYTES: usize = 60_000;
-const OVERSIZED: u64 = 15;
+const OVERSIZED_REQUESTS: u64 = 15;
 const LISTS: u64 = 500;
 /// Length to which the prefix of a room's name is padded, so that names are long.
 const NAME_PREFIX_CHARACTERS: usize = 100;
@@ -43,7 +43,7 @@ impl Attack {
         match self {
             Self::Rooms | Self::EmptyRooms => ROOMS,
             Self::Queue | Self::Lists => 0,
-            Self::Oversized => OVERSIZED,
+            Self::Oversized => OVERSIZED_REQUESTS,
         }
     }
 
@@ -84,7 +84,7 @@ impl Attack {
             Self::Queue | Self::Lists | Self::Oversized => {
                 let data = "x".repeat(OVERSIZED_BYTES);
                 let publication = format!(r#"{{"type":"publish","topic":"{large}","data":"{data}"}}"#);
-                let publications = (0..OVERSIZED).map(|_| publication.clone());
+                let publications = (0..OVERSIZED_REQUESTS).map(|_| publication.clone());
                 let subscription = format!(r#"{{"type":"subscribe","topics":["{large}"]}}"#);
                 [subscription].into_iter().chain(publications).collect()
             }

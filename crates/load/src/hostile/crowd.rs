@@ -70,7 +70,8 @@ impl Crowd {
     /// of the handshakes or clients that never read are connected 20 s after all should be.
     pub(super) async fn gather(expected: CrowdSize, targets: Vec<SocketAddr>, makers: Makers) -> Result<Self> {
         let connected = Arc::new(Connected::default());
-        let (counts, tokens) = (Arc::clone(&connected), makers.tokens.clone());
+        let counts = Arc::clone(&connected);
+        let tokens = makers.tokens.clone();
         let ends = [
             start_thread("crowd", 0, async move || attack(expected, &counts, &targets, tokens.as_ref()).await)?,
             start_thread("room-makers", LOWEST_PRIORITY, async move || make_rooms(makers).await)?,
@@ -155,7 +156,8 @@ async fn attack(
     let (handshakes, clients) = (handshakes as u32, (handshakes + deaf) as u32);
     let mut attackers = JoinSet::new();
     for (number, to) in (0..clients).zip(targets.iter().copied().cycle()) {
-        let (connected, tokens) = (Arc::clone(connected), tokens.cloned());
+        let connected = Arc::clone(connected);
+        let tokens = tokens.cloned();
         attackers.spawn(async move {
             sleep(Duration::from_secs_f64(f64::from(number) / CONNECTS_PER_SECOND)).await;
             if number < handshakes {

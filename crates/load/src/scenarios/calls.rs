@@ -32,13 +32,15 @@ pub struct Options {
     pub(super) workers: WorkerOptions,
 }
 
-/// Fails as [`steady::run`](super::steady::run).
+/// Returns `None` in a worker, a process of `--processes`. Fails as
+/// [`steady::run`](super::steady::run).
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Options { fleet, rate, run, gather_ms, max_setup_p99_ms, workers } = options;
     fleet.check_pairs(workers.processes)?;
     let part = async |share: Share, gate: Gate| {
-        let (part, settings) = (fleet.of_share(share), Settings::new(run, share.of_rate(*rate)?));
-        play(&part, settings, Calls::new(run.seed, *gather_ms), part.plan()?, gate.pass()).await
+        let fleet_part = fleet.of_share(share);
+        let settings = Settings::new(run, share.of_rate(*rate)?);
+        play(&fleet_part, settings, Calls::new(run.seed, *gather_ms), fleet_part.plan()?, gate.pass()).await
     };
     let Some(record) = workers.work(part).await? else { return Ok(None) };
     let mut report = Report::new("calls");

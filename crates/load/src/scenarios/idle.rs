@@ -30,7 +30,8 @@ pub struct Options {
     seconds: u64,
 }
 
-/// Fails if there is no server, a client cannot connect, or a worker fails.
+/// Returns `None` in a worker, a process of `--processes`. Fails if there is no server, a client
+/// cannot connect, or a worker fails.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Some(record) = options.workers.work(|share, gate| part(options, share, gate)).await? else {
         return Ok(None);

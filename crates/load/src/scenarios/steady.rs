@@ -27,15 +27,15 @@ pub struct Options {
     max_p99_ms: Option<f64>,
 }
 
-/// Fails if `--clients` is odd, a process gets no pair or no rate, there is no server, a client
-/// cannot connect, or a worker fails.
+/// Returns `None` in a worker, a process of `--processes`. Fails if `--clients` is odd, a process
+/// gets no pair or no rate, there is no server, a client cannot connect, or a worker fails.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Options { fleet, traffic: TrafficOptions { rate, size, run }, workers, resume, max_p99_ms } = options;
     fleet.check_pairs(workers.processes)?;
     let part = async |share: Share, gate: Gate| {
-        let part = FleetOptions { reconnect: *resume, ..fleet.of_share(share) };
+        let fleet_part = FleetOptions { reconnect: *resume, ..fleet.of_share(share) };
         let settings = Settings { ack_interval: (*resume).into(), ..Settings::new(run, share.of_rate(*rate)?) };
-        play(&part, settings, *size, part.plan()?, gate.pass()).await
+        play(&fleet_part, settings, *size, fleet_part.plan()?, gate.pass()).await
     };
     let Some(record) = workers.work(part).await? else { return Ok(None) };
     let mut report = Report::new("steady");

@@ -37,7 +37,8 @@ pub(super) async fn explain(
 /// times, so a client in a handoff may be missing everywhere. Then all nodes are asked once more.
 pub(super) async fn everywhere(api: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
     let first = ask(api, client, false).await?;
-    if first.is_known() || !first.missing.is_empty() {
+    let is_nowhere = first.missing.is_empty() && !first.is_known();
+    if !is_nowhere {
         return Ok(first);
     }
     sleep(RETRY_DELAY).await;
