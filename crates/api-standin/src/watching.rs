@@ -1,4 +1,4 @@
-//! One watch: sends the events of `store` as lines, and fails as tests order. `serve` calls it.
+//! One watch: sends the events of `store` as lines, and fails as tests order.
 
 use std::io;
 use std::time::Duration;

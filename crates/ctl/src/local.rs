@@ -1,4 +1,5 @@
-//! Folder of a mesh that `mesh-dev` runs on this machine: its servers and the file of their token.
+//! Folder of a mesh that `mesh-dev` runs on this machine: its servers, and the file of their admin
+//! token. They are defaults of the options `--server` and `--secret-file`.
 
 use std::path::{Path, PathBuf};
 

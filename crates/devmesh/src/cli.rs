@@ -1,4 +1,4 @@
-//! The command line of `mesh-dev`, and the table of its command `status`. `main` calls it.
+//! The command line of `mesh-dev`, and the table of its command `status`.
 
 use std::path::PathBuf;
 

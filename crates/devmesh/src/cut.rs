@@ -1,4 +1,4 @@
-//! Cuts of lanes: resets of TCP connections between nodes. `mesh` calls it.
+//! Cuts of lanes: resets of TCP connections between nodes.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

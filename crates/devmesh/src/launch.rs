@@ -1,4 +1,4 @@
-//! Command lines of the servers, from ids, addresses and options. `state` calls it.
+//! Command lines of the servers, from ids, addresses and options.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};

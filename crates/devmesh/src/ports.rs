@@ -1,4 +1,4 @@
-//! Addresses of servers, fixed while the mesh runs. `state` calls it for each new server.
+//! Addresses of servers, fixed while the mesh runs.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

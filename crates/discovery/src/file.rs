@@ -1,5 +1,5 @@
 //! Views from a file that is read every [`POLL_INTERVAL`]. Polling works on every filesystem and
-//! with every way of writing. [`crate::watch()`] calls it.
+//! with every way of writing. Also reads other files that operators name, within a size limit.
 
 use std::fs::File;
 use std::io::{self, Read as _};

@@ -1,4 +1,4 @@
-//! Turns observations into members, without flaps. Pure; `Following` calls it.
+//! Observations of servers, and their conversion into members without flaps. Pure.
 //! A change of the view moves clients, so a node that is unready or unlisted stays for a hold time.
 //! A removed node returns once it has served steadily, each time for longer ([`FailureDetector`]).
 //! A terminating node drains at once, until it is no longer listed. A polled source can repeat an

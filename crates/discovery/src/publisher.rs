@@ -1,4 +1,4 @@
-//! Publishes views, and logs and counts failed readings of their source. `Following` calls it.
+//! Publishes views, and logs and counts failed readings of their source.
 //! All receivers get a view as one `Arc`. A rejected view is counted each time, logged once per
 //! kind of error until the source recovers, and shows in the age of the view.
 
@@ -15,6 +15,7 @@ use crate::metrics::{DiscoveryMetrics, METRICS};
 use crate::{ReadError, Subject};
 use signaling_membership::{NodeEntry, View};
 
+/// Maximum node names in a log field.
 const MAX_NAMES: usize = 5;
 
 /// Writing side of a followed source; `Discovery` is the reading side.

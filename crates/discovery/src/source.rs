@@ -1,4 +1,5 @@
-//! Sources of views and their text form, as in the flags `--discovery` and `--balancer-discovery`.
+//! Sources of views, their text form, as in the flags `--discovery` and `--balancer-discovery`, and
+//! the errors of their readings.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Requests of one server to others, with limits on answer size, concurrency and total time. The
-//! operators' handlers, `mesh_status` and `load_readiness` use it.
+//! Requests of one server to others, with limits on answer size, concurrency and total time. Also
+//! makes the HTTP client of such requests and of lanes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Rooms for operators: lists, members, counts and capacities.
+//! Rooms for operators: lists, members, counts and capacities. Requests to the owners of rooms are
+//! queued in the core, which returns the answers.
 
 use std::time::Duration;
 
