@@ -64,6 +64,7 @@ impl Store {
         self.object_by_name.insert(name, object);
     }
 
+    /// Deletes an object. Panics if it is missing.
     pub(crate) fn delete(&mut self, namespace: &str, name: &str) {
         let object = self.object_by_name.remove(&(namespace.into(), name.into())).expect("no such slice");
         self.record("DELETED", object);

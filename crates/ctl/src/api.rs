@@ -166,6 +166,7 @@ fn cause(error: &reqwest::Error) -> String {
     innermost.to_string()
 }
 
+/// Reads the first line that is not empty.
 fn read_secret(path: &Path) -> Result<String, Failure> {
     let invalid = |why: String| Failure::Invalid(format!("--secret-file: {why}"));
     let text =

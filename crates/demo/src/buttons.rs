@@ -33,12 +33,14 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 const PATH: &str = "/demo/mesh";
+/// Header that the page sets. Other origins cannot send it without a preflight.
 const MARK: &str = "x-signaling-demo";
 const MAX_REQUEST_BYTES: usize = 256;
 /// Enough for the status of many servers.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 /// Time limit of a request, longer than a drain.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+/// Maximum unanswered requests.
 const MAX_PRESSED: usize = 16;
 const MAX_NODES: u32 = 9;
 

@@ -82,6 +82,7 @@ impl Folder {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
+    /// Removes a file if it exists.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         match fs::remove_file(self.file(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {

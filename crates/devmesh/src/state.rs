@@ -37,6 +37,7 @@ pub(crate) enum Stage {
     Ending,
 }
 
+/// A server that this mesh has had, and the sockets that hold its ports while it is down.
 struct ServerState {
     addresses: Addresses,
     _ports: Vec<TcpSocket>,

@@ -31,6 +31,7 @@ impl<'a> Object<'a> {
     /// Parses a text. `None`: it is no JSON object in UTF-8, or a name occurs twice.
     pub(crate) fn parse_unique(text: &'a [u8]) -> Option<Self> {
         let object = Self::parse(text)?;
+        // A message may have thousands of fields: no linear search for each.
         let names: BTreeSet<_> = object.fields.iter().map(|(name, _)| name).collect();
         (names.len() == object.fields.len()).then_some(object)
     }
@@ -48,9 +49,14 @@ impl<'a> Object<'a> {
     /// Returns the object as text without one field, each name at its first place with its last
     /// value. `tail` is a further last field, such as `"n":1`.
     pub(crate) fn to_text(&self, without: &str, tail: Option<&str>) -> String {
+        // The last value of each name. A map, since a message may have thousands of fields.
         let mut last: BTreeMap<_, _> = self.fields.iter().map(|(name, value)| (name, value)).collect();
         let kept = self.fields.iter().filter(|(name, _)| name != without);
-        let fields = kept.filter_map(|(name, _)| Some(format!("{}:{}", quote(name), last.remove(name)?)));
+        // Only the first place of a name finds its value.
+        let fields = kept.filter_map(|(name, _)| {
+            let value = last.remove(name)?;
+            Some(format!("{}:{value}", quote(name)))
+        });
         let fields: Vec<String> = fields.chain(tail.map(str::to_owned)).collect();
         format!("{{{}}}", fields.join(","))
     }

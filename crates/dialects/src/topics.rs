@@ -53,6 +53,7 @@ pub(crate) enum Action<'a> {
 #[derive(Debug)]
 pub(crate) struct Topics {
     wire: &'static Wire,
+    /// Rooms of the subscribed topics.
     subscribed: BTreeSet<String>,
     requests: RoomRequests,
 }

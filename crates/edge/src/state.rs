@@ -186,6 +186,7 @@ impl State {
         self.clients.values().find(|client| client.id.as_str() == id).map(|client| client.session)
     }
 
+    /// Logs the failed upgrade of an admitted client.
     pub(super) fn upgrade_failed(&self, key: Option<ClientKey>, error: &dyn std::error::Error) {
         if let Some(client) = key.and_then(|key| self.clients.get(key)) {
             debug!(client = %client.id, session = %client.session, %error, "upgrade failed");

@@ -99,7 +99,8 @@ fn ticker(interval: Duration) -> Result<AsyncFd<File>> {
     Ok(timer)
 }
 
-/// Returns a progress bar up to `total`, named `what`. No terminal hides it, and a drop clears it.
+/// Returns a progress bar up to `total`, named `what`. It is hidden without a terminal, and cleared
+/// when it is dropped.
 pub(crate) fn progress(total: u64, what: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(total);
     if let Ok(style) = ProgressStyle::with_template("{msg:<12} [{bar:40}] {pos}/{len} {elapsed}") {

@@ -217,6 +217,7 @@ impl<W: Workload> Exchange<W> {
         settle(Duration::from_millis(self.settings.run.settle_ms), is_settled).await;
     }
 
+    /// Closes all sockets and returns the record.
     pub(crate) fn finish(&self, fleet: Fleet) -> Record {
         let ((messages, acks), returns) = (self.totals(), self.returns());
         let mut record = Record { messages, acks, returns, ..self.record.take() };

@@ -25,7 +25,7 @@ use crate::lane_writer::LaneWriter;
 use crate::metrics::{LaneEnd, METRICS};
 use crate::{Node, OutboundLane};
 
-/// Time limit of a connection for [`follow_views`].
+/// Time limit of a lane's connection to its peer.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time limit of the response to an opening.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,7 +36,8 @@ const STABLE_AFTER: Duration = Duration::from_secs(1);
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 /// Applies each view and keeps a lane to each of its peers open. Returns when the sender of views
-/// is dropped; the lanes stay. Panics outside a `LocalSet`. `http` keeps no connection.
+/// is dropped; the lanes stay. Panics outside a `LocalSet`. `http` connects within
+/// [`CONNECT_TIMEOUT`] and keeps no unused connection.
 pub(crate) async fn follow_views(
     node: Node,
     http: reqwest::Client,

@@ -29,6 +29,7 @@ use signaling_core::node::{IDLE_SWEEP_INTERVAL, NodeCore, PeerKey, SWEEP_INTERVA
 #[derive(Clone)]
 pub struct Node(pub(crate) Rc<RefCell<State>>);
 
+/// Maximum time to close trunks.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 

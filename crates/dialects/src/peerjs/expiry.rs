@@ -57,6 +57,7 @@ impl Expiry {
         self.sent.len() >= FULL
     }
 
+    /// Returns the size of the recipients, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let reports = self.reports.keys().map(|to| to.len() + size_of::<Instant>());
         let sent = self.sent.values().map(|to| to.len() + size_of::<u64>());

@@ -228,6 +228,7 @@ impl StreamerId {
         }
     }
 
+    /// Returns the size of the ids, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let named = self.named.as_ref().map_or(0, |(requested, id)| requested.len() + id.len());
         named + self.claim.as_ref().map_or(0, |claim| claim.requested.len()) + self.next.as_ref().map_or(0, String::len)

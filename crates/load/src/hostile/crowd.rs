@@ -62,6 +62,7 @@ struct Connected {
 pub(super) struct CrowdSize {
     /// Connections that send their handshake slowly.
     pub(super) handshakes: f64,
+    /// Clients that never read.
     pub(super) deaf: f64,
 }
 

@@ -52,6 +52,7 @@ pub(super) struct Tally {
 enum Identity {
     /// One token for all sockets, by y-webrtc: a native client's `sub` is its id.
     OneToken,
+    /// One token for each maker.
     Subjects,
     /// A new id for each connection.
     Anonymous,

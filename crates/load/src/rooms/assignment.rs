@@ -11,7 +11,9 @@ use super::Options;
 /// Assignment of clients to rooms, split into residents and visitors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Assignment {
+    /// Number of each client's room, from 0.
     pub(super) room_by_client: Vec<usize>,
+    /// Clients of each room that stay in it.
     pub(super) residents_by_room: Vec<Range<usize>>,
     /// Visitors, in the order of their turns.
     pub(super) visitors: Vec<usize>,

@@ -25,6 +25,7 @@ pub(super) async fn list(
     Ok(Json(Clients::merge(&page, nodes, missing)))
 }
 
+/// Returns a page of the clients that this node serves.
 fn here(core: &NodeCore, page: &Page) -> Clients {
     let (ids, more) = page.pick(core.client_ids().map(ClientId::as_str));
     let row = |id: &&str| {
