@@ -38,20 +38,19 @@ impl World {
             }
             return;
         }
-        let (last, own_view) =
-            (self.rooms.observed.get(&room).copied().unwrap_or_default(), self.nodes[index].server.version);
+        let last = self.rooms.observed.get(&room).copied().unwrap_or_default();
+        let own_view = self.nodes[index].server.version;
         let dropped = self.rooms.dropped.get(&(room.clone(), index)).copied();
-        // It does not know yet that discovery dropped it, so it may even begin a later epoch.
-        let is_unaware = dropped.is_some_and(|(_, view)| own_view < view);
-        if at <= last || is_unaware {
-            let is_dropped = is_unaware || dropped.is_some_and(|(epoch, _)| at.epoch < epoch);
-            if is_dropped && !result.changes.is_empty() {
-                // A live owner that discovery dropped: later owners lack its operations.
-                self.rooms.watch.split(now, &room, &result);
-                self.rooms.lost_at.push(now);
-                self.counters.add("rooms: operations of dropped owners", 1);
+        if at <= last {
+            if dropped.is_some_and(|(epoch, _)| at.epoch < epoch) {
+                self.observe_split(&room, &result, "rooms: operations of dropped owners");
             }
             return;
+        }
+        // Without the view that dropped it, the node may even begin a later epoch.
+        let is_unaware = dropped.is_some_and(|(_, view)| own_view < view);
+        if is_unaware {
+            return self.observe_split(&room, &result, "rooms: operations of unaware owners");
         }
         self.rooms.observed.insert(room.clone(), at);
         let request = Request { room, op: op.unwrap_or(touch()) };
@@ -71,6 +70,16 @@ impl World {
         }
         if let Some(room) = number(request.room.as_str()).filter(|_| result.settling) {
             self.rooms.settled_after.insert(room, now);
+        }
+    }
+
+    /// Records the changes of a live owner that discovery dropped: later owners lack them.
+    fn observe_split(&mut self, room: &RoomName, result: &OpResult, counter: &'static str) {
+        if !result.changes.is_empty() {
+            let now = self.agenda.now();
+            self.rooms.watch.split(now, room, result);
+            self.rooms.lost_at.push(now);
+            self.counters.add(counter, 1);
         }
     }
 

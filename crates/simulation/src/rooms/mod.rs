@@ -37,7 +37,8 @@ pub(crate) struct RoomWorld {
     /// The last operation that a node announced, by room.
     observed: BTreeMap<RoomName, LogPosition>,
     /// The last epoch of a room that a node announced by a view without another live node, and the
-    /// version of that view, by the other node's index.
+    /// version of that view, by the other node's index. `None`: the announcing node had no view,
+    /// which counts as earlier than each version.
     dropped: BTreeMap<(RoomName, usize), (u64, Option<usize>)>,
     /// Times at which an owner lacked operations that were announced before.
     lost_at: Vec<Micros>,
