@@ -36,6 +36,13 @@ pub(crate) enum Undo {
     EndSilence,
 }
 
+/// Whether a server detects its pause when it resumes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Awareness {
+    Aware,
+    Unaware,
+}
+
 const DRAIN_DEADLINE: Micros = 30 * SECOND;
 /// Maximum reconnect delay of a client of a drained edge.
 const MAX_RETRY_AFTER: Micros = SECOND;
@@ -79,10 +86,10 @@ impl World {
             }),
             FaultKind::DrainEdge => self.drain_edge(fault.lasts),
             FaultKind::Silence => self.silence(),
-            FaultKind::ShortPause => {
-                let node = self.candidate().map(Host::Node);
-                node.filter(|node| self.pause(*node).is_some()).map(Undo::ResumeUnaware)
-            }
+            FaultKind::ShortPause => self.candidate().and_then(|node| {
+                self.pause(Host::Node(node))?;
+                Some(Undo::ResumeUnaware(Host::Node(node)))
+            }),
         };
         let Some(undo) = undo else { return };
         self.trace.line(|| format!("FAULT {} begins: {undo:?}", fault.kind.name()));
@@ -107,14 +114,15 @@ impl World {
                 }
             }
             Undo::RestartEdge(edge) => self.restart_edge(edge),
-            Undo::ReplaceEdge(edge) if self.edges[edge].draining => {
+            Undo::Nothing => {}
+            // No crash hits a drained edge, so that it still runs.
+            Undo::ReplaceEdge(edge) => {
                 self.close_conns_of(Host::Edge(edge));
                 self.kill_edge(edge);
                 self.restart_edge(edge);
             }
-            Undo::Nothing | Undo::ReplaceEdge(_) => {}
-            Undo::Resume(host) => self.resume(host, true),
-            Undo::ResumeUnaware(host) => self.resume(host, false),
+            Undo::Resume(host) => self.resume(host, Awareness::Aware),
+            Undo::ResumeUnaware(host) => self.resume(host, Awareness::Unaware),
             Undo::Mend(cuts) => self.cut.retain(|cut| !cuts.contains(cut)),
             Undo::Show(node) => {
                 if self.nodes[node].server.alive && !self.truth.contains_key(&node) {
@@ -231,13 +239,13 @@ impl World {
     }
 
     /// Resumes a paused server: first the received inputs, then its timers. After a pause of at
-    /// least 2 s it closes its trunks, and the lanes to it, unread. Unless `is_aware`, it did not
-    /// detect the pause: first its timers, then the received inputs.
-    fn resume(&mut self, host: Host, is_aware: bool) {
+    /// least 2 s it closes its trunks, and the lanes to it, unread. A server that is unaware of the
+    /// pause first runs its timers, then the received inputs.
+    fn resume(&mut self, host: Host, awareness: Awareness) {
         let Some(Pause { since, backlog }) = self.server_mut(host).pause.take() else { return };
         let lasted = self.agenda.now() - since;
         let (timers, arrived): (Vec<_>, Vec<_>) = backlog.into_iter().partition(|input| input.kind == Kind::Timer);
-        if !is_aware {
+        if awareness == Awareness::Unaware {
             // Shells read a trunk before they check its silence.
             self.discount_pause(host, lasted);
         } else if lasted >= SILENCE && self.mutant != Some(Mutant::ProcessPause) {
@@ -252,7 +260,10 @@ impl World {
             }
             self.close_conns_of(host);
         }
-        let [first, then] = if is_aware { [arrived, timers] } else { [timers, arrived] };
+        let [first, then] = match awareness {
+            Awareness::Aware => [arrived, timers],
+            Awareness::Unaware => [timers, arrived],
+        };
         first.into_iter().chain(then).for_each(|input| self.carry_out(host, input));
     }
 

@@ -25,6 +25,15 @@ enum End {
     Receiver,
 }
 
+/// Reason why an exchange does not open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LaneFailure {
+    /// The receiver's process is gone: the sender suspects the node.
+    Gone,
+    /// The receiver runs and refuses: it has no view, or knows this or a later exchange.
+    Refused,
+}
+
 /// State of one end, and of the bytes that it sends.
 #[derive(Debug, Clone, Copy)]
 struct Side {
@@ -168,12 +177,12 @@ impl World {
         let to = self.exchanges[id].to;
         if self.lacks_view(to) {
             self.counters.add("silence: lanes refused", u64::from(self.silences > 0));
-            return self.lane_fails(id, false);
+            return self.lane_fails(id, LaneFailure::Refused);
         }
         let node = &mut self.nodes[to];
         let inbound = match node.core.accept_lane(self.agenda.instant(), opening) {
             Ok(Some(inbound)) => inbound,
-            Ok(None) => return self.lane_fails(id, false),
+            Ok(None) => return self.lane_fails(id, LaneFailure::Refused),
             Err(error) => return self.ledger.broken("damaged", error.to_string()),
         };
         let incarnation = match self.mutant {
@@ -211,11 +220,9 @@ impl World {
         }
     }
 
-    /// Reports to the sender that the receiver's process is gone: the sender suspects the node. If
-    /// not `is_gone`, the receiver runs, but refuses the exchange: it has no view, or knows this or
-    /// a later exchange.
-    pub(crate) fn lane_fails(&mut self, id: ExchangeId, is_gone: bool) {
-        let suspects = is_gone && self.mutant != Some(Mutant::Suspects);
+    /// Reports to the sender that the exchange did not open.
+    pub(crate) fn lane_fails(&mut self, id: ExchangeId, failure: LaneFailure) {
+        let suspects = failure == LaneFailure::Gone && self.mutant != Some(Mutant::Suspects);
         self.carry(id, End::Receiver, move |world| {
             let Exchange { from, peer, .. } = world.exchanges[id];
             if suspects && world.exchanges[id].side(End::Sender).open {

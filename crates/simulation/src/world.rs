@@ -13,7 +13,7 @@ use crate::clients::{Client, Socket};
 use crate::counters::Counters;
 use crate::edges::{EdgeHost, node_id};
 use crate::event::{ClientRequest, ConnId, Host, Input, Kind, Process};
-use crate::lanes::Exchange;
+use crate::lanes::{Exchange, LaneFailure};
 use crate::ledger::{Ledger, Violation};
 use crate::mutant::{Mutant, Once, Ordered};
 use crate::nodes::NodeHost;
@@ -280,7 +280,7 @@ impl World {
                 let edge = Host::Edge(self.conns[conn].edge);
                 self.later(edge, delay, move |world| world.connect_failed(conn));
             }
-            Kind::Lane(id) => self.lane_fails(id, true),
+            Kind::Lane(id) => self.lane_fails(id, LaneFailure::Gone),
             Kind::Upgrade(socket) => self.upgrade_fails(socket),
         }
     }
