@@ -272,6 +272,7 @@ impl World {
         let before = refused(&edge.core);
         let said = edge.core.link_frames(self.agenda.instant(), link, bytes);
         if refused(&edge.core) > before {
+            // The edge's buffers were full. The node retransmits the message.
             let now = self.agenda.now();
             for socket in edge.socket_by_client.values() {
                 self.clients[self.sockets[*socket].client].full.add(now, now + REFUSED_COMES_AGAIN);

@@ -203,8 +203,13 @@ impl Ledger {
 
     /// Records a write to the recipient's socket. A slow socket may deliver a message after its
     /// sender received `unavailable`.
-    pub(crate) fn written(&mut self, message: MessageId, to: (ClientIx, SocketId), slow: bool, trouble: &Trouble) {
-        let (to, socket) = to;
+    pub(crate) fn written(
+        &mut self,
+        message: MessageId,
+        (to, socket): (ClientIx, SocketId),
+        slow: bool,
+        trouble: &Trouble,
+    ) {
         let (now, name) = (self.now, self.name(message));
         let calm = trouble.any.covers_nothing(now.saturating_sub(30 * SECOND), now);
         let Some(entry) = self.messages.get_mut(message) else {

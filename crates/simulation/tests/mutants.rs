@@ -61,6 +61,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats | Mutant::RepeatedQueries => (rooms(), Promise(4)),
         Mutant::Restore => (lost_rooms(), Promise(1)),
+        // Without its only peer an owner has no backup, so a later owner reuses versions.
         Mutant::RoomIncarnations => (Size { nodes: 2, faults: 14, ..parted_rooms() }, Promise(402)),
         Mutant::SeatDrops | Mutant::Attachments | Mutant::RoomRetired | Mutant::RoomCopies => (rooms(), Promise(0)),
         Mutant::RepeatedRequests | Mutant::RoomCopied | Mutant::OwnChanges => (rooms(), Promise(0)),

@@ -74,7 +74,7 @@ impl World {
             ("left", _) => self.room_client_misses_left(id, &message),
             ("ack", _) => self.answered(id, number("id"), SenderResult::Ack),
             ("error", Some("recipient_unavailable")) => self.answered(id, number("id"), SenderResult::Unavailable),
-            // A `members` request has no id.
+            // Without an id the refused request is `members`.
             ("error", Some("room_unavailable")) if number("id").is_none() => self.members_are_refused(index),
             ("error", Some("not_in_room")) if number("id").is_none() => {}
             ("error", Some("room_unavailable")) => self.answered(id, number("id"), SenderResult::RoomUnavailable),

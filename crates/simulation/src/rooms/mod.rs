@@ -13,7 +13,7 @@ use signaling_protocol::RoomName;
 use signaling_rooms::{RoomSettings, Rules};
 use signaling_wire::forward::LogPosition;
 
-use self::room_client::{RequestKind, RoomClient, RoomRequest};
+use self::room_client::{RoomClient, RoomRequest};
 use self::watch::Watch;
 use crate::agenda::{Micros, SECOND, micros};
 use crate::event::{ClientRequest, RoomRequestIx, SocketId};
@@ -106,13 +106,13 @@ impl RoomWorld {
             request.turn = self.said;
         }
         // A request without an `id` gets no answer by `id`.
-        request.answered |= request.what == RequestKind::Members;
+        request.answered |= !request.takes_id();
         Some(request.to_json(ask, id))
     }
 
     /// Returns `true` if the request has an `id`, so that its answer names it.
     pub(crate) fn takes_id(&self, ask: RoomRequestIx) -> bool {
-        self.requests.get(ask).is_some_and(|request| request.what != RequestKind::Members)
+        self.requests.get(ask).is_some_and(RoomRequest::takes_id)
     }
 
     /// Registers the same request as a new one and returns its index; `None` for an unknown one.
@@ -127,7 +127,8 @@ impl World {
     /// Schedules the planned room requests.
     pub(crate) fn plan_rooms(&mut self) {
         for (ask, request) in self.rooms.requests.iter().enumerate() {
-            let (from, wanted) = (request.from, ClientRequest::Room(ask));
+            let from = request.from;
+            let wanted = ClientRequest::Room(ask);
             self.agenda.schedule(request.at, move |world: &mut Self| world.client_wants(from, wanted));
         }
         self.give_capacities();

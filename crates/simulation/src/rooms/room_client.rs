@@ -97,6 +97,11 @@ impl RoomRequest {
             RequestKind::Broadcast => format!(r#"{{"type":"broadcast","room":"r{room}","data":{ask},"id":{id}}}"#),
         }
     }
+
+    /// Returns `true` if the request has an `id`. A `members` request has none.
+    pub(super) fn takes_id(&self) -> bool {
+        self.what != RequestKind::Members
+    }
 }
 
 impl RoomClient {
@@ -318,7 +323,8 @@ impl World {
         (0..self.rooms.clients.len()).find(missed)
     }
 
-    /// Handles the refusal of a `members` request whose room has no owner.
+    /// Handles a `members` request that got `room_unavailable`. Long after the last fault the room
+    /// has an owner, so that this breaks a promise.
     pub(crate) fn members_are_refused(&mut self, index: ClientIx) {
         let now = self.agenda.now();
         let since = now.saturating_sub(40 * SECOND);
