@@ -31,13 +31,20 @@ pub struct Outcome {
     pub figures: Figures,
 }
 
+/// Behavior of a drill's clients at the end of their sockets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Clients {
+    /// Clients that keep one socket. [`Outcome::assert_nothing_lost`] fails if one ends.
+    Staying,
+    /// Clients that reconnect, resume, and retransmit messages without an ack.
+    Reconnecting,
+}
+
 /// Puts the load of the environment on a mesh, calls `fault` at a drawn moment, and prints the
-/// moment and the figures. `name` is for messages. With `reconnect` clients come back when their
-/// balancer closes them, resume, and retransmit messages without an ack. Panics if the load cannot
-/// run.
+/// moment and the figures. `name` is for messages. Panics if the load cannot run.
 pub async fn drill(
     name: &'static str,
-    reconnect: bool,
+    clients: Clients,
     mesh: &mut TestMesh,
     fault: impl AsyncFnOnce(&TestMesh),
 ) -> Outcome {
@@ -47,7 +54,7 @@ pub async fn drill(
         rate: setting("DRILL_RATE", RATE),
         seconds: setting("DRILL_SECONDS", SECONDS),
         seed: setting("DRILL_SEED", u64::from(drawn)),
-        reconnect,
+        reconnect: clients == Clients::Reconnecting,
     };
     raise_open_files().unwrap();
     println!("{name}: DRILL_SEED={}, fault at {:?}", load.seed, load.fault_at());

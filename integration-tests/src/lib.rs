@@ -35,7 +35,7 @@ pub use chromium::{Chromium, Page};
 pub use crowd::Crowd;
 pub use cut::Relay;
 pub use dialect_client::DialectClient;
-pub use drill::{drill, setting};
+pub use drill::{Clients, drill, setting};
 pub use full_room::FullRoom;
 pub use http::{
     Answer, Head, admin, ask, ask_on, ask_to_the_end, becomes, connect, connect_from, ends, get, host, metric,

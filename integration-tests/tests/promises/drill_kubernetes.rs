@@ -8,7 +8,7 @@ use serde_json::Value;
 use signaling_api_standin::Fault;
 use signaling_api_standin::asked::rights;
 use signaling_integration_tests::kubernetes::KubernetesMesh;
-use signaling_integration_tests::{drill, during, get, metric, repository};
+use signaling_integration_tests::{Clients, drill, during, get, metric, repository};
 use tokio::time::sleep;
 
 /// Limit of all changes: less than the hold time for each.
@@ -24,8 +24,11 @@ const CRASH: Duration = Duration::from_secs(6);
 async fn scaling_by_kubernetes_loses_no_message() {
     let mut kubernetes = KubernetesMesh::with_options(|_| {}).await;
 
-    let outcome =
-        drill("EndpointSlices: scale 3 to 5 to 2, and a rolling restart", false, &mut kubernetes.mesh, async |mesh| {
+    let outcome = drill(
+        "EndpointSlices: scale 3 to 5 to 2, and a rolling restart",
+        Clients::Staying,
+        &mut kubernetes.mesh,
+        async |mesh| {
             for nodes in [5, 2] {
                 mesh.scale(nodes).await.unwrap();
                 mesh.until_views_agree().await;
@@ -38,8 +41,9 @@ async fn scaling_by_kubernetes_loses_no_message() {
                 mesh.restart(&node.id).await.unwrap();
                 mesh.until_views_agree().await;
             }
-        })
-        .await;
+        },
+    )
+    .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_done_within(ALL_CHANGES);
     assert_asked_by_all(&kubernetes).await;
@@ -55,8 +59,11 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
     .await;
     let api = Arc::clone(&kubernetes.api);
 
-    let outcome =
-        drill("a node killed and restarted while the API server is away", false, &mut kubernetes.mesh, async |mesh| {
+    let outcome = drill(
+        "a node killed and restarted while the API server is away",
+        Clients::Staying,
+        &mut kubernetes.mesh,
+        async |mesh| {
             let node = mesh.state().nodes.into_iter().find(|node| node.id == "node-1").unwrap();
             api.fails(Fault::Status(503));
             api.ends_watches();
@@ -71,8 +78,9 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
             };
             during(mesh.restart("node-1"), silence).await;
             mesh.until_views_agree().await;
-        })
-        .await;
+        },
+    )
+    .await;
 
     outcome.assert_nothing_lost().assert_no_message_waited(CRASH);
 }

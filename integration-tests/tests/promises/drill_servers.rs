@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use signaling_integration_tests::{Relay, TestMesh, drill, during, metric};
+use signaling_integration_tests::{Clients, Relay, TestMesh, drill, during, metric};
 use tokio::time::sleep;
 
 const NODES: [&str; 3] = ["node-0", "node-1", "node-2"];
@@ -21,7 +21,7 @@ const ONE_RESTART: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn kill_of_each_node_in_turn_loses_no_message() {
-    let outcome = drill("kill -9 each node in turn", false, &mut TestMesh::start().await, async |mesh| {
+    let outcome = drill("kill -9 each node in turn", Clients::Staying, &mut TestMesh::start().await, async |mesh| {
         for node in NODES {
             mesh.kill(node).await.unwrap();
             mesh.restart(node).await.unwrap();
@@ -36,7 +36,7 @@ async fn kill_of_each_node_in_turn_loses_no_message() {
 
 #[tokio::test]
 async fn pause_of_a_node_for_five_seconds_loses_no_message() {
-    let outcome = drill("SIGSTOP a node for 5 s", false, &mut TestMesh::start().await, async |mesh| {
+    let outcome = drill("SIGSTOP a node for 5 s", Clients::Staying, &mut TestMesh::start().await, async |mesh| {
         mesh.pause("node-1").await.unwrap();
         sleep(PAUSED).await;
         mesh.resume("node-1").await.unwrap();
@@ -64,8 +64,11 @@ async fn node_stopped_for_a_short_time_suspects_no_server() {
 
 #[tokio::test]
 async fn cuts_of_lanes_lose_no_message_between_pause_and_kill() {
-    let outcome =
-        drill("lanes cut beside a paused and a killed node", false, &mut TestMesh::start().await, async |mesh| {
+    let outcome = drill(
+        "lanes cut beside a paused and a killed node",
+        Clients::Staying,
+        &mut TestMesh::start().await,
+        async |mesh| {
             let cuts = async |count| {
                 for _ in 0..count {
                     // The lanes of a node that has just come or gone may be absent.
@@ -82,8 +85,9 @@ async fn cuts_of_lanes_lose_no_message_between_pause_and_kill() {
             during(mesh.kill("node-2"), cuts(60)).await;
             mesh.restart("node-2").await.unwrap();
             cuts(20).await;
-        })
-        .await;
+        },
+    )
+    .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_repeated();
 }
@@ -95,7 +99,7 @@ async fn messages_of_partitioned_nodes_detour_by_a_third_node() {
     to_first.until_used(&mesh, "node-1", "node-0").await;
     to_second.until_used(&mesh, "node-0", "node-1").await;
 
-    let outcome = drill("partition of two nodes", false, &mut mesh, async |_| {
+    let outcome = drill("partition of two nodes", Clients::Staying, &mut mesh, async |_| {
         to_first.hold_lanes_of(&["node-1"]);
         to_second.hold_lanes_of(&["node-0"]);
         sleep(PARTITION).await;
@@ -117,8 +121,11 @@ async fn kill_of_a_node_without_discovery_loses_no_message() {
         TestMesh::with_options(|options| options.removal_delay = EMPTY + GONE - Duration::from_secs(2)).await;
     let file = mesh.dir.path().join("nodes.json");
 
-    let outcome =
-        drill("discovery empty and then gone for 10 s, a node killed meanwhile", false, &mut mesh, async |mesh| {
+    let outcome = drill(
+        "discovery empty and then gone for 10 s, a node killed meanwhile",
+        Clients::Staying,
+        &mut mesh,
+        async |mesh| {
             fs::write(&file, "").unwrap();
             sleep(Duration::from_secs(2)).await;
             let losing = async {
@@ -131,8 +138,9 @@ async fn kill_of_a_node_without_discovery_loses_no_message() {
             };
             during(mesh.kill("node-1"), losing).await;
             mesh.until_views_agree().await;
-        })
-        .await;
+        },
+    )
+    .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_repeated().assert_no_message_waited(GONE);
 }
@@ -141,7 +149,7 @@ async fn kill_of_a_node_without_discovery_loses_no_message() {
 async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
     let outcome = drill(
         "rolling restart of nodes and balancers",
-        true,
+        Clients::Reconnecting,
         &mut TestMesh::with_servers((3, 2), &[], &["--drain-ms=3000"]).await,
         async |mesh| {
             for (node, balancer) in NODES.into_iter().zip([Some("balancer-0"), Some("balancer-1"), None]) {
@@ -164,7 +172,7 @@ async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
 async fn drain_of_a_balancer_closes_all_its_clients_without_loss() {
     let outcome = drill(
         "drain of a balancer",
-        true,
+        Clients::Reconnecting,
         &mut TestMesh::with_servers((3, 2), &[], &["--drain-ms=4000"]).await,
         async |mesh| {
             mesh.drain("balancer-0").await.unwrap();
