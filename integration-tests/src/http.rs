@@ -1,4 +1,4 @@
-//! HTTP requests as raw text, including malformed ones, their answers, and servers' metrics pages.
+//! HTTP requests as raw text, including malformed ones, and their answers.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,17 +9,16 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use crate::mesh::admin_token;
-use crate::wait::eventually;
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The head of a request, which tests can malform.
 #[derive(Clone)]
 pub struct Head {
-    pub method: String,
-    pub target: String,
-    pub version: String,
-    pub lines: Vec<(String, String)>,
+    method: String,
+    target: String,
+    version: String,
+    lines: Vec<(String, String)>,
 }
 
 impl Head {
@@ -51,6 +50,11 @@ impl Head {
     /// Replaces the method.
     pub fn method(self, method: &str) -> Self {
         Self { method: method.into(), ..self }
+    }
+
+    /// Replaces the version, `HTTP/1.1`.
+    pub fn version(self, version: &str) -> Self {
+        Self { version: version.into(), ..self }
     }
 
     /// Adds a header line, also if the name is present.
@@ -156,7 +160,7 @@ pub async fn ask(address: &str, request: impl fmt::Display) -> Answer {
 /// Sends a request that must be refused with this status and code. Returns the answer.
 pub async fn refused(address: &str, request: impl fmt::Display, (status, code): (u16, &str)) -> Answer {
     let answer = ask(address, &request).await;
-    assert_eq!((answer.status, answer.error_code().as_str()), (status, code), "{request:.200}: {answer:?}");
+    assert_eq!((answer.status, answer.error_code().as_str()), (status, code), "{request}: {answer:?}");
     answer
 }
 
@@ -202,30 +206,6 @@ pub async fn operator(internal: &str, method: &str, path: &str, body: Option<Val
     let head = head.with("Content-Type", "application/json").with("Content-Length", &body.len().to_string());
     let answer = ask(internal, format!("{head}{body}")).await;
     (answer.status, serde_json::from_str(&answer.body).unwrap())
-}
-
-/// Returns the sum of all samples of a metric whose labels contain the text `label` (empty: all),
-/// or 0 without any. `internal` is the `http://HOST:PORT` of a server's internal listener. Panics
-/// if the server does not answer.
-pub async fn metric(internal: &str, name: &str, label: &str) -> f64 {
-    let page = get(internal, "/metrics").await.body;
-    let samples = page.lines().filter(|line| {
-        let rest = line.strip_prefix(name);
-        rest.is_some_and(|rest| rest.starts_with([' ', '{']) && rest.contains(label))
-    });
-    samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
-}
-
-/// Waits until the sum of all samples of a metric equals `value`. Panics after 60 s.
-pub async fn becomes(internal: &str, name: &str, value: usize) {
-    until(internal, name, "", |now| now == value as f64).await;
-}
-
-/// Waits until the sum of all samples of a metric whose labels contain the text `label` (empty:
-/// all) satisfies `fits`. Panics after 60 s.
-pub async fn until(internal: &str, name: &str, label: &str, fits: impl Fn(f64) -> bool) {
-    let what = format!("{name} {label} at {internal} to change");
-    eventually(&what, async || fits(metric(internal, name, label).await)).await;
 }
 
 /// Reads one answer, whose body has a `Content-Length` or is empty. With `is_head` it is empty.

@@ -13,7 +13,9 @@ pub mod drill;
 pub mod full_room;
 pub mod http;
 pub mod kubernetes;
+pub mod load;
 pub mod mesh;
+pub mod metrics;
 #[path = "../../crates/edge/tests/mint/mod.rs"]
 pub mod mint;
 pub mod other_server;
@@ -38,15 +40,16 @@ pub use dialect_client::DialectClient;
 pub use drill::{Clients, drill, setting};
 pub use full_room::FullRoom;
 pub use http::{
-    Answer, Head, admin, ask, ask_on, ask_to_the_end, becomes, connect, connect_from, ends, get, host, metric,
-    operator, refused, until,
+    Answer, Head, admin, ask, ask_on, ask_to_the_end, connect, connect_from, ends, get, host, operator, refused,
 };
+pub use load::{mesh_load, mesh_load_alone};
 pub use mesh::{TestMesh, admin_token, binaries, with_buttons};
+pub use metrics::{becomes, metric, until};
 pub use mint::{Signer, claims, claims_with};
 pub use other_server::OtherServer;
 pub use paced_senders::PacedSenders;
 pub use peer::{Peer, exchange, talk};
-pub use programs::{LineProgram, mesh_load, mesh_load_alone, missing, program};
+pub use programs::{LineProgram, missing, program};
 pub use raw_socket::RawSocket;
 pub use rendered::{assert_document, repository};
 pub use room_client::{RoomClient, SeatStatus};

@@ -68,9 +68,14 @@ impl TestMesh {
     }
 
     /// Starts a mesh as [`TestMesh::with_servers`] does, which requires tokens of this signer.
-    pub async fn with_tokens(signer: &Signer, servers: (u32, u32), node_flags: &[&str], flags: &[&str]) -> Self {
+    pub async fn with_tokens(
+        signer: &Signer,
+        servers: (u32, u32),
+        node_flags: &[&str],
+        balancer_flags: &[&str],
+    ) -> Self {
         Self::with_options(|options| {
-            set_servers(options, servers, node_flags, flags);
+            set_servers(options, servers, node_flags, balancer_flags);
             ask_for_tokens(options, signer);
         })
         .await
@@ -240,10 +245,10 @@ impl TestMesh {
 }
 
 /// Sets the numbers of nodes and balancers, and adds the flags of each kind.
-fn set_servers(options: &mut MeshOptions, servers: (u32, u32), node_flags: &[&str], flags: &[&str]) {
+fn set_servers(options: &mut MeshOptions, servers: (u32, u32), node_flags: &[&str], balancer_flags: &[&str]) {
     (options.nodes, options.balancers) = servers;
     options.node_args.extend(node_flags.iter().map(ToString::to_string));
-    options.balancer_args.extend(flags.iter().map(ToString::to_string));
+    options.balancer_args.extend(balancer_flags.iter().map(ToString::to_string));
 }
 
 /// Has all servers require tokens of this signer, without leeway for expired ones.

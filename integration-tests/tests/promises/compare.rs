@@ -1,7 +1,7 @@
 //! In the comparison with other servers each of them delivers every message. Speed is not tested.
 
 use serde_json::{Value, json};
-use signaling_integration_tests::programs::Run;
+use signaling_integration_tests::load::Run;
 use signaling_integration_tests::upstream::upstream_script;
 use signaling_integration_tests::{mesh_load_alone, program};
 

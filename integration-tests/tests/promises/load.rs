@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use procfs::process::{Process, all_processes};
 use serde_json::{Value, json};
-use signaling_integration_tests::programs::Run;
+use signaling_integration_tests::load::Run;
 use signaling_integration_tests::{TestMesh, binaries, eventually, mesh_load, until};
 use tokio::process::Command;
 use tokio::time::sleep;

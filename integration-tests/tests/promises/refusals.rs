@@ -50,7 +50,8 @@ fn bad_heads() -> Vec<Case> {
     vec![
         with_header(("allow", "GET, HEAD"), case("POST", &good().method("POST"), 405, "method_not_allowed")),
         with_header(websocket, case("HEAD", &good().method("HEAD").without("Upgrade"), 426, "")),
-        no_upgrade("HTTP/1.0", &Head { version: "HTTP/1.0".into(), ..good() }, websocket),
+        with_header(websocket, case("plain HEAD", &Head::get("/v1/connect?client_id=alice").method("HEAD"), 426, "")),
+        no_upgrade("HTTP/1.0", &good().version("HTTP/1.0"), websocket),
         no_upgrade("no Upgrade", &good().without("Upgrade"), websocket),
         no_upgrade("no version", &good().without("Sec-WebSocket-Version"), ("sec-websocket-version", "13")),
         bad("no Host", &good().without("Host")),
@@ -134,6 +135,13 @@ async fn bad_request_is_answered_by_its_error_and_counted() {
     }
     assert_eq!(mesh.balancer_metric("signaling_client_sockets_opened_total", "").await, 0.0);
     mesh.peer("alice").await.close().await;
+}
+
+#[tokio::test]
+async fn connect_with_a_content_length_of_0_is_accepted() {
+    let mesh = TestMesh::with_servers((1, 1), &[], &[]).await;
+    let head = Head::connect("alice").with("Content-Length", "0");
+    assert_eq!(RawSocket::open(&mesh.url(), &head).await.message().await["type"], "welcome");
 }
 
 #[tokio::test]
@@ -289,8 +297,8 @@ async fn stopping_balancer_refuses_new_clients() {
     let mesh = TestMesh::with_servers((3, 1), &[], &["--drain-ms=3000"]).await;
     let mut alice = mesh.peer("alice").await;
     let refusal = async {
-        let refused = async || Some(ask(&mesh.url(), Head::connect("bob")).await).filter(|answer| answer.status == 503);
-        let answer = until_some("a refusal", refused).await;
+        let answer = async || Some(ask(&mesh.url(), Head::connect("bob")).await).filter(|answer| answer.status == 503);
+        let answer = until_some("a refusal", answer).await;
         assert_eq!(answer.error_code(), "draining");
         assert!(retry_after(&answer) >= 1);
         assert!(mesh.refused_connects("503").await >= 1.0);
@@ -380,7 +388,7 @@ async fn broadcast_over_its_rate_is_refused_and_counted() {
     let broadcast = |id: u64| json!({ "type": "broadcast", "room": "hall", "data": id, "id": id });
     // Each costs 2 of the 20 members that she may reach at once, of which her join cost some.
     let mut sent = 0;
-    let refused = loop {
+    let refusal = loop {
         alice.send(&broadcast(10 + sent)).await;
         match alice.recv_any(&["ack", "error"]).await {
             reply if reply["type"] == "error" => break reply,
@@ -388,8 +396,8 @@ async fn broadcast_over_its_rate_is_refused_and_counted() {
         }
     };
     assert!((5..30).contains(&sent), "{sent}");
-    assert!(refused["code"] == "rate_limited" && refused["room"] == "hall", "{refused}");
-    assert!((1..=2_000).contains(&refused["retry_after_ms"].as_u64().unwrap()), "{refused}");
+    assert!(refusal["code"] == "rate_limited" && refusal["room"] == "hall", "{refusal}");
+    assert!((1..=2_000).contains(&refusal["retry_after_ms"].as_u64().unwrap()), "{refusal}");
     bob.send(&broadcast(2)).await;
     assert_eq!(bob.recv_type("ack").await["delivered"], 2);
     for _ in 0..sent {
