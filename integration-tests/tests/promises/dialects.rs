@@ -145,15 +145,26 @@ async fn peerjs_id_belongs_to_the_first_token() {
 async fn lingering_peerjs_id_keeps_its_messages_for_its_token() {
     let (mesh, [one, two]) = TestMesh::with_dialects(&[]).await;
     let mut bob = open_peerjs(&two, "bob", "b").await;
+    let until_lost = async || {
+        eventually("the socket to be lost", async || mesh.sum_over_nodes("signaling_sessions").await == 1.0).await;
+    };
     drop(open_peerjs(&one, "alice", "secret").await);
-    eventually("the socket to be lost", async || mesh.sum_over_nodes("signaling_sessions").await == 1.0).await;
+    // The first offer may come before the loss is noticed.
     bob.send(offer("alice", 1)).await;
+    until_lost().await;
     bob.send(offer("alice", 2)).await;
     let mut stranger = DialectClient::open(&two, &peerjs("alice", "wrong")).await;
     stranger.gets(json!({ "type": "ID-TAKEN", "payload": { "msg": "ID is taken" } })).await;
     let mut alice = open_peerjs(&two, "alice", "secret").await;
     alice.gets(offered("bob", "alice", 1)).await;
     alice.gets(offered("bob", "alice", 2)).await;
+
+    drop(alice);
+    until_lost().await;
+    bob.send(offer("alice", 3)).await;
+    // Now at the balancer that lost the socket.
+    let mut alice = open_peerjs(&two, "alice", "secret").await;
+    alice.gets(offered("bob", "alice", 3)).await;
 }
 
 #[tokio::test]

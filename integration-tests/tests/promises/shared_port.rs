@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use signaling_integration_tests::{Peer, TestMesh, metric};
 use tokio::task::JoinSet;
-use tokio::time::interval;
+use tokio::time::{interval, timeout};
 use tokio_tungstenite::tungstenite::Error;
 
 const BALANCERS: u32 = 4;
 const CLIENTS: usize = 400;
 /// 100 newcomers each second.
 const PACE: Duration = Duration::from_millis(10);
+/// Maximum time in which the last newcomers connect and leave.
+const VISIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections that may arrive in the microseconds between a last accept and the end of its socket.
 const MAX_RESETS: usize = 2;
 
@@ -68,8 +70,10 @@ async fn restart_of_each_balancer_refuses_no_newcomer() {
         () = restarts => {}
     }
 
-    let newcomers = newcomers.join_all().await;
+    let newcomers = timeout(VISIT_TIMEOUT, newcomers.join_all()).await.expect("newcomers are stuck");
+    assert!(newcomers.len() > 100, "only {} newcomers", newcomers.len());
     let failures: Vec<_> = newcomers.iter().filter_map(|visit| visit.as_ref().err()).collect();
-    let is_refused = failures.iter().any(|error| matches!(error, Error::Http(_)));
-    assert!(newcomers.len() > 100 && !is_refused && failures.len() <= MAX_RESETS, "{failures:?}");
+    let refusals: Vec<_> = failures.iter().filter(|error| matches!(error, Error::Http(_))).collect();
+    assert!(refusals.is_empty(), "newcomers are refused: {refusals:?}");
+    assert!(failures.len() <= MAX_RESETS, "too many connections are reset: {failures:?}");
 }
