@@ -34,7 +34,8 @@ impl Crowd {
     /// Connects `clients` clients to the balancers in turn, and adds them to `rooms` rooms in turn.
     /// Panics if one does not become a member. Their ids are `PREFIX-N`, from 0.
     pub async fn join(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
-        let (mut crowd, balancers) = (Self { clients: Vec::new(), rooms, prefix }, mesh.state().balancers);
+        let mut crowd = Self { clients: Vec::new(), rooms, prefix };
+        let balancers = mesh.state().balancers;
         let joining = stream::iter(0..clients).map(|number| {
             // Not in step with the rooms, so that each room has clients of every balancer.
             let url = balancers[(number / rooms) % balancers.len()].url.clone();

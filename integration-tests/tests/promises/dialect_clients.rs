@@ -14,12 +14,16 @@ const PEER: &str = include_str!("dialect_clients/peer.js");
 /// Has the peer answer no call before `answer()`. Then `isCalled` is true.
 const ANSWER_LATER: &str = include_str!("dialect_clients/answer_later.js");
 
-/// A client that has the page's name and those of all others in its room.
+/// A kind of client with shared data. Each page has its own name in it, and gets those of all
+/// others in its room.
 struct Shared {
-    /// Opens the client.
+    /// Script that opens the client.
     source: &'static str,
+    /// Password of the room. `None`: the room has none.
     password: Option<&'static str>,
+    /// Expression that is true in a page once the client is connected.
     is_online: &'static str,
+    /// Expression that is true in a page once the client has lost its socket.
     is_lost: &'static str,
     /// Internal name of rooms, before the name.
     prefix: &'static str,
@@ -39,6 +43,9 @@ const RXDB: Shared = Shared {
     is_lost: "socket.readyState === WebSocket.CLOSED",
     prefix: "~rx:",
 };
+
+/// Room for each kind of client: rxdb refuses names of up to five characters.
+const ROOM: &str = "my-topic";
 
 async fn peer<'a>(setup: &'a UpstreamMesh, id: &str, address: &str, key: &str) -> Page<'a> {
     setup.open_page(id, address, PEER, json!({ "id": id, "address": address, "key": key })).await
@@ -168,7 +175,8 @@ async fn peerjs_call_connects_when_a_node_is_killed() {
 async fn y_webrtc_documents_agree_across_balancers() {
     let Some(setup) = UpstreamMesh::start().await else { return };
     for password in [None, Some("secret")] {
-        let (client, room) = (Shared { password, ..Y_WEBRTC }, format!("room with {password:?}"));
+        let client = Shared { password, ..Y_WEBRTC };
+        let room = format!("room with {password:?}");
         let ada = open(&setup, &client, "ada", 0, &room).await;
         let bob = open(&setup, &client, "bob", 1, &room).await;
         agree([&ada, &bob], "ada,bob").await;
@@ -189,10 +197,10 @@ async fn rxdb_collections_agree_when_a_node_is_killed() {
     agree_when_a_node_is_killed(&RXDB, stays).await;
 }
 
-/// Opens a page while the node of its room is killed. `check` gets both pages once they agree.
+/// Opens a page while the node of its room is killed. `check` gets each page once both agree.
 async fn agree_when_a_node_is_killed(client: &Shared, check: impl AsyncFn(&Page<'_>)) {
     let Some(setup) = UpstreamMesh::start().await else { return };
-    let room = owned_by_first_node(&setup, client.prefix, "room");
+    let room = owned_by_first_node(&setup, client.prefix, ROOM);
     let ada = open(&setup, client, "ada", 0, &room).await;
     becomes(&setup.mesh.node_internal(0), "signaling_rooms_owned", 1).await;
     let bob = during(setup.mesh.kill("node-0"), open(&setup, client, "bob", 1, &room)).await;
@@ -202,12 +210,12 @@ async fn agree_when_a_node_is_killed(client: &Shared, check: impl AsyncFn(&Page<
 }
 
 /// Opens ada, whose server is killed, and bob at the other one. Both agree once it is back.
-async fn names_agree_when_a_lost_socket_returns(client: Shared) {
+async fn names_agree_when_a_lost_socket_returns(client: &Shared) {
     let Some(setup) = UpstreamMesh::start().await else { return };
-    let ada = open(&setup, &client, "ada", 0, "my-topic").await;
+    let ada = open(&setup, client, "ada", 0, ROOM).await;
     setup.mesh.kill("balancer-0").await.unwrap();
     ada.becomes(client.is_lost).await;
-    let bob = open(&setup, &client, "bob", 1, "my-topic").await;
+    let bob = open(&setup, client, "bob", 1, ROOM).await;
     assert_eq!(bob.evaluate("names()").await, "bob");
     setup.mesh.restart("balancer-0").await.unwrap();
     agree([&ada, &bob], "ada,bob").await;
@@ -215,21 +223,21 @@ async fn names_agree_when_a_lost_socket_returns(client: Shared) {
 
 #[tokio::test]
 async fn y_webrtc_documents_agree_when_a_lost_socket_returns() {
-    names_agree_when_a_lost_socket_returns(Y_WEBRTC).await;
+    names_agree_when_a_lost_socket_returns(&Y_WEBRTC).await;
 }
 
 #[tokio::test]
 async fn rxdb_collections_agree_when_a_lost_socket_returns() {
-    names_agree_when_a_lost_socket_returns(RXDB).await;
+    names_agree_when_a_lost_socket_returns(&RXDB).await;
 }
 
 #[tokio::test]
 async fn rxdb_collections_agree_when_a_client_is_replaced() {
     let Some(setup) = UpstreamMesh::start().await else { return };
-    let ada = open(&setup, &RXDB, "ada", 0, "my-topic").await;
-    let bob = open(&setup, &RXDB, "bob", 1, "my-topic").await;
+    let ada = open(&setup, &RXDB, "ada", 0, ROOM).await;
+    let bob = open(&setup, &RXDB, "bob", 1, ROOM).await;
     agree([&ada, &bob], "ada,bob").await;
     bob.close().await;
-    let cyd = open(&setup, &RXDB, "cyd", 1, "my-topic").await;
+    let cyd = open(&setup, &RXDB, "cyd", 1, ROOM).await;
     agree([&ada, &cyd], "ada,bob,cyd").await;
 }

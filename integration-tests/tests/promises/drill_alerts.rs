@@ -34,7 +34,7 @@ const STAND_IN: &str = include_str!("../../src/stand_in_kubectl");
 async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
     let Some(program) = program(&["prometheus"], "prometheus") else { return };
     assert!(find_in_path("curl").is_some(), "the runbook's commands need curl");
-    // It is soon full.
+    // Its limits are small, so that few clients fill it.
     let main = TestMesh::with_options(|options| {
         options.balancers = 2;
         options.removal_delay = Duration::from_millis(200);

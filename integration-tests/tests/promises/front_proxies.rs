@@ -190,7 +190,8 @@ fn configuration(name: &str, mesh: &TestMesh, listen: u16) -> String {
         text = text.replace(listening, &format!("{word} 127.0.0.1:{listen}{end}"));
     }
     for (n, balancer) in mesh.state().balancers.iter().enumerate() {
-        let (server, port) = (format!("balancer-{n}:8080"), balancer.internal.rsplit(':').next().unwrap());
+        let server = format!("balancer-{n}:8080");
+        let port = balancer.internal.rsplit(':').next().unwrap();
         text = text.replace(&format!("{server} check port 7900"), &format!("{server} check port {port}"));
         text = text.replace(&server, host(&balancer.url));
     }

@@ -33,7 +33,7 @@ const DEMO: &str = "app.js camera.js explain.js icon.svg identity.js mesh.js pat
 /// Requests each path by each method. Only these files exist, and with buttons their address.
 /// Returns the number of refused requests.
 async fn probe(address: &str, files: &[&str], has_buttons: bool) -> usize {
-    let mut refused = 0;
+    let mut refusals = 0;
     for name in iter::once("").chain(NAMES.split(' ')) {
         for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"] {
             let request = Head::post(&format!("/{name}")).method(method).with("Connection", "close").to_string();
@@ -52,10 +52,10 @@ async fn probe(address: &str, files: &[&str], has_buttons: bool) -> usize {
                 _ => "404",
             };
             assert_eq!(status, expected, "{method} /{name} at {address}");
-            refused += usize::from(expected != "200");
+            refusals += usize::from(expected != "200");
         }
     }
-    refused
+    refusals
 }
 
 #[tokio::test]
@@ -64,8 +64,8 @@ async fn public_listeners_serve_documented_paths_only() {
     let state = mesh.state();
     let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
     for (url, internal, files) in [(&balancer.url, &balancer.internal, &SDK[..]), (&node.url, &node.internal, &[])] {
-        let refused = probe(url, files, false).await;
-        becomes(internal, "signaling_refused_connects_total", refused).await;
+        let refusals = probe(url, files, false).await;
+        becomes(internal, "signaling_refused_connects_total", refusals).await;
     }
 }
 
@@ -73,8 +73,8 @@ async fn public_listeners_serve_documented_paths_only() {
 async fn demo_buttons_refuse_requests_of_other_origins() {
     let mesh = TestMesh::with_servers((1, 1), &[], &["--demo"]).await;
     let files: Vec<_> = iter::once("").chain(SDK).chain(DEMO.split(' ')).collect();
-    let refused = probe(&mesh.address(), &files, true).await;
-    becomes(&mesh.balancer_internal(), "signaling_refused_connects_total", refused).await;
+    let refusals = probe(&mesh.address(), &files, true).await;
+    becomes(&mesh.balancer_internal(), "signaling_refused_connects_total", refusals).await;
     // A page of another origin gets no permission, and a forged request is refused.
     let foreign = |method: &str| Head::get("/demo/mesh").method(method).with("Origin", "https://evil.example");
     let asks = foreign("OPTIONS").with("Access-Control-Request-Method", "POST");

@@ -49,6 +49,7 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     let tokens =
         [signer.token(&claims(ada)), signer.token(&claims_with(ada, &json!({ "exp": 1 }))), "no.to.ken".to_owned()];
     for token in &tokens {
+        // Each place of a request that may have a token.
         let resume = Head::connect(ada).offer(&format!("resume.{token}"));
         let query = format!("client_id={ada}&token={token}&resume={token}");
         let queries = [Head::upgrade(&format!("/v1/connect?{query}")), Head::get(&format!("/v1/nowhere?{query}"))];
@@ -102,7 +103,7 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     let credential = |servers: &Value| text(&servers["ice_servers"][1]["credential"]);
     secrets.extend([credential(&welcome), credential(&ice), resume, renewed, text(&again["resume"])]);
 
-    // There are lines of the deepest levels.
+    // The search proves something only if the logs have lines of the deepest levels.
     let is_deep = async || Some(mesh.logs()).filter(|text| text.contains("TRACE") || text.contains("DEBUG"));
     let text = until_some("logs at all levels", is_deep).await;
     assert!(text.contains("client connected") && text.contains("wrote to a client"), "the logs are not of this mesh");
@@ -114,6 +115,7 @@ fn assert_none_of(secrets: &[String], text: &str) {
     for secret in secrets {
         let parts = secret.split('.').filter(|part| part.len() > 12);
         for part in parts.chain([secret.as_str()]) {
+            // A log may have the text as numbers.
             let bytes = format!("{:?}", part.as_bytes());
             let bytes = bytes.trim_matches(['[', ']']);
             let line = text.lines().find(|line| line.contains(part) || line.contains(bytes));

@@ -16,7 +16,7 @@ const READY: (u16, &str) = (200, "ready\n");
 #[tokio::test]
 async fn balancer_with_all_clients_is_unready_until_they_leave() {
     let mesh = balancers().await;
-    let internal = mesh.internals().split_off(1);
+    let internal = balancer_internals(&mesh);
     set_peers(&mesh, &["balancer-0", "balancer-1", "balancer-2"]);
     let mut peers = connect(&mesh.url()).await;
 
@@ -53,7 +53,7 @@ async fn balancer_with_all_clients_is_unready_until_they_leave() {
 #[tokio::test]
 async fn balancer_is_ready_when_it_has_no_peers() {
     let mesh = balancers().await;
-    let internal = mesh.internals().split_off(1);
+    let internal = balancer_internals(&mesh);
     set_peers(&mesh, &["balancer-0"]);
     let _peers = connect(&mesh.url()).await;
     let is_ready = async || get(&internal[0], "/readyz").await.status == 200;
@@ -95,6 +95,10 @@ fn set_peers(mesh: &TestMesh, ids: &[&str]) {
     let members: Vec<_> =
         named.map(|balancer| json!({ "id": balancer.id, "address": host(&balancer.internal) })).collect();
     mesh.replace_file("peers.json", &json!(members).to_string());
+}
+
+fn balancer_internals(mesh: &TestMesh) -> Vec<String> {
+    mesh.state().balancers.iter().map(|balancer| balancer.internal.clone()).collect()
 }
 
 async fn connect(url: &str) -> Vec<Peer> {

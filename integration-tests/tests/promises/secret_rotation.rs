@@ -93,6 +93,7 @@ async fn loads(mesh: &TestMesh) -> Vec<f64> {
 
 /// Returns the status of a POST for a trunk at the first node: 405 for a valid secret.
 async fn status(mesh: &TestMesh, secret: &str) -> u16 {
-    let (server, head) = (OtherServer::with_secret(mesh, "intruder", secret), Head::post("/internal/v1/trunk"));
+    let server = OtherServer::with_secret(mesh, "intruder", secret);
+    let head = Head::post("/internal/v1/trunk");
     ask(&mesh.node_internal(0), server.prove_to_node(mesh, Purpose::Trunk, &head).await).await.status
 }

@@ -21,6 +21,7 @@ const MAX_PENDING: u64 = 4;
 async fn unreading_client_is_closed_and_resumes_without_loss() {
     let mesh = TestMesh::with_servers((2, 1), &[], &["--message-rate=200/0"]).await;
     let mut alice = mesh.peer("alice").await;
+    // With a small buffer the kernel takes little for a client that does not read.
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(8 * 1024).unwrap();
     let stream = socket.connect(mesh.address().parse().unwrap()).await.unwrap();

@@ -175,9 +175,9 @@ async fn socket_is_closed_when_its_token_expires() {
 
     careful.send(&json!({ "type": "token", "token": long("careful") })).await;
     thief.send(&json!({ "type": "token", "token": long("careful") })).await;
-    let refused = thief.recv_type("error").await;
-    assert_eq!(refused["code"], "forbidden", "{refused}");
-    assert!(refused["message"].as_str().unwrap().contains("another client"), "{refused}");
+    let refusal = thief.recv_type("error").await;
+    assert_eq!(refusal["code"], "forbidden", "{refusal}");
+    assert!(refusal["message"].as_str().unwrap().contains("another client"), "{refusal}");
     for peer in [&mut lazy, &mut thief] {
         assert_eq!(peer.closed().await, Some(4003));
     }
@@ -208,7 +208,8 @@ async fn start_without_tokens_logs_a_warning() {
     let warned = |mesh: &TestMesh, id: &str| {
         mesh.log(id).lines().filter(|line| line.contains("WARN") && line.contains("ANONYMOUS")).count()
     };
-    let (open, closed) = (TestMesh::start().await, TestMesh::with_tokens(&Signer::hs256(), (1, 1), &[], &[]).await);
+    let open = TestMesh::start().await;
+    let closed = TestMesh::with_tokens(&Signer::hs256(), (1, 1), &[], &[]).await;
     for id in ["balancer-0", "node-0"] {
         assert_eq!((warned(&open, id), warned(&closed, id)), (1, 0), "{id}");
     }
@@ -362,12 +363,12 @@ async fn token_limits_rooms_and_recipients() {
     let (mut a, mut b) = (connect(&ada, rooms.clone()).await, connect(&bob, rooms.clone()).await);
 
     a.send(&json!({ "type": "join", "room": "hall", "id": 1 })).await;
-    let refused = a.recv_type("error").await;
-    assert_eq!((&refused["code"], &refused["room"], &refused["id"]), (&json!("forbidden"), &json!("hall"), &json!(1)));
+    let refusal = a.recv_type("error").await;
+    assert_eq!((&refusal["code"], &refusal["room"], &refusal["id"]), (&json!("forbidden"), &json!("hall"), &json!(1)));
     for to in [bob.as_str(), "absent"] {
         a.signal(to, json!("stranger"), Some(2)).await;
-        let refused = a.recv_type("error").await;
-        assert_eq!((&refused["code"], &refused["to"]), (&json!("forbidden"), &json!(to)));
+        let refusal = a.recv_type("error").await;
+        assert_eq!((&refusal["code"], &refusal["to"]), (&json!("forbidden"), &json!(to)));
     }
     for peer in [&mut a, &mut b] {
         peer.send(&json!({ "type": "join", "room": "pair-1", "id": 3 })).await;
