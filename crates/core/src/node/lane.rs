@@ -21,6 +21,8 @@ use crate::lateness::BEAT_INTERVAL;
 /// Bytes of queued envelopes at which a lane takes no further one, which then depends on
 /// retransmissions. Notes have the same limit of their own.
 pub(super) const MAX_WAITING: usize = 8 * 1024 * 1024;
+/// As [`MAX_WAITING`], for envelopes of broadcasts: they leave room for those to one client.
+const MAX_WAITING_BULK: usize = MAX_WAITING / 2;
 /// A lane is stalled if it has had no open exchange for this time, or its oldest batch has had no
 /// acknowledgement. Retransmissions would only pile up in it.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
@@ -42,6 +44,8 @@ pub(super) struct QueuedEnvelope {
     pub(super) queue_id: QueueId,
     /// Nodes before this one, the sender's node first.
     pub(super) via: Box<[NodeId]>,
+    /// `true` if it waits until no other envelope does.
+    pub(super) is_bulk: bool,
 }
 
 impl QueuedEnvelope {
@@ -56,7 +60,7 @@ impl QueuedEnvelope {
 
     /// Encodes a message once for all its recipients.
     fn append(same: &[Self], now: Instant, out: &mut Vec<u8>) {
-        let Some((Self { to, sent, queue_id, via }, others)) = same.split_first() else { return };
+        let Some((Self { to, sent, queue_id, via, .. }, others)) = same.split_first() else { return };
         let Message { origin, prev_pending, deadline, retransmitted, ref payload } = *sent;
         let via = via.iter().map(NodeId::as_str).collect();
         let (to, ttl, may_hold, queue_id) = (to.as_str(), deadline.ttl(now), deadline.may_hold, *queue_id);
@@ -150,6 +154,9 @@ pub(super) struct Lane {
     /// `true` if a batch without items is due, so that the peer can measure the delay.
     is_beat_due: bool,
     envelopes: VecDeque<QueuedEnvelope>,
+    /// Envelopes of broadcasts. One broadcast may fill several batches, so others pass them.
+    bulk: VecDeque<QueuedEnvelope>,
+    /// Bytes of all queued envelopes.
     bytes: usize,
     /// Outcomes and notes wait up to the flush delay.
     outcomes: VecDeque<QueuedOutcome>,
@@ -172,6 +179,7 @@ impl Lane {
             sent_at: now,
             is_beat_due: false,
             envelopes: VecDeque::new(),
+            bulk: VecDeque::new(),
             bytes: 0,
             outcomes: VecDeque::new(),
             notes: Batches::default(),
@@ -254,14 +262,18 @@ impl Lane {
         }
     }
 
-    /// Adds an envelope. Returns `false` if 8 MiB are queued.
+    /// Adds an envelope. Returns `false` if 8 MiB are queued, or 4 MiB for a bulk one.
     pub(super) fn push(&mut self, envelope: QueuedEnvelope) -> bool {
-        if self.bytes >= MAX_WAITING {
-            return false;
+        let (queue, limit) = match envelope.is_bulk {
+            true => (&mut self.bulk, MAX_WAITING_BULK),
+            false => (&mut self.envelopes, MAX_WAITING),
+        };
+        let room = self.bytes < limit;
+        if room {
+            self.bytes += envelope.sent.cost();
+            queue.push_back(envelope);
         }
-        self.bytes += envelope.sent.cost();
-        self.envelopes.push_back(envelope);
-        true
+        room
     }
 
     /// Adds an outcome. Returns `false` if 131,072 are queued.
@@ -303,12 +315,14 @@ impl Lane {
 
     /// Removes the envelopes of redirected queues: one call for all, as it reads the whole lane.
     pub(super) fn forget(&mut self, queues: &FxHashSet<QueueId>) {
-        let Self { envelopes, bytes, window, .. } = self;
-        envelopes.retain(|envelope| {
+        let Self { envelopes, bulk, bytes, window, .. } = self;
+        let mut stays = |envelope: &QueuedEnvelope| {
             let stays = !queues.contains(&envelope.queue_id);
             *bytes -= if stays { 0 } else { envelope.sent.cost() };
             stays
-        });
+        };
+        envelopes.retain(&mut stays);
+        bulk.retain(&mut stays);
         window.iter_mut().for_each(|batch| batch.envelopes.retain(|envelope| !queues.contains(&envelope.queue_id)));
     }
 
@@ -320,9 +334,13 @@ impl Lane {
     /// Returns `true` if no item is queued, and none in the window lacks an acknowledgement.
     pub(super) fn is_idle(&self) -> bool {
         self.window.iter().all(SentBatch::is_empty)
-            && self.envelopes.is_empty()
+            && !self.has_envelopes()
             && self.outcomes.is_empty()
             && self.notes.is_empty()
+    }
+
+    fn has_envelopes(&self) -> bool {
+        !self.envelopes.is_empty() || !self.bulk.is_empty()
     }
 
     /// Returns `true` without an open exchange for 1 s, or if the oldest batch has no
@@ -344,7 +362,7 @@ impl Lane {
             Exchange::Cut => FlushUrgency::Immediate,
             Exchange::Open if self.sent < self.window.len() => FlushUrgency::Immediate,
             Exchange::Open if is_full => FlushUrgency::Idle,
-            Exchange::Open if !self.envelopes.is_empty() || self.has_urgent_note => FlushUrgency::Immediate,
+            Exchange::Open if self.has_envelopes() || self.has_urgent_note => FlushUrgency::Immediate,
             Exchange::Open if !self.outcomes.is_empty() || !self.notes.is_empty() || self.is_beat_due => {
                 FlushUrgency::Delayed
             }
@@ -373,7 +391,7 @@ impl Lane {
         let mut envelopes = Vec::with_capacity(self.envelopes.len());
         let mut bytes = 0;
         while bytes < limits::BATCH_TARGET_BYTES
-            && let Some(envelope) = self.envelopes.pop_front()
+            && let Some(envelope) = self.envelopes.pop_front().or_else(|| self.bulk.pop_front())
         {
             bytes += envelope.sent.cost();
             envelopes.push(envelope);
@@ -407,7 +425,7 @@ mod tests {
 
     fn envelope(number: u64, expires: Instant) -> QueuedEnvelope {
         let (to, sent) = (ClientId::new("bob").unwrap(), Message::for_test(number, expires, b"{}"));
-        QueuedEnvelope { to, sent, queue_id: QueueId(1), via: Box::default() }
+        QueuedEnvelope { to, sent, queue_id: QueueId(1), via: Box::default(), is_bulk: false }
     }
 
     fn large_envelope(number: u64, expires: Instant) -> QueuedEnvelope {
@@ -537,6 +555,26 @@ mod tests {
             lane.take_frame(now, &mut batches);
         }
         assert_eq!((lane.window.len(), lane.envelopes.len()), (limits::MAX_WINDOW_BATCHES, 300 - 256));
+    }
+
+    #[test]
+    fn envelope_to_one_client_passes_those_of_broadcasts() {
+        let (mut lane, now, mut batches) = open_lane();
+        let bulk = |number| QueuedEnvelope { is_bulk: true, ..large_envelope(number, now) };
+        let queued = (1..).take_while(|number| lane.push(bulk(*number))).count();
+        assert_eq!(queued, MAX_WAITING_BULK / (64 * 1024));
+
+        assert!(lane.push(envelope(1_000, now)), "they leave room");
+
+        let frame = lane.take_frame(now, &mut batches).unwrap();
+        let (_, _, items) = items(&frame);
+        let numbers = items.iter().map(|item| match item {
+            Item::Envelope(envelope) => envelope.origin.number.0,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(numbers.take(3).collect::<Vec<_>>(), [1_000, 1, 2]);
+        lane.forget(&FxHashSet::from_iter([QueueId(1)]));
+        assert_eq!((lane.bytes, lane.is_idle()), (0, true));
     }
 
     #[test]

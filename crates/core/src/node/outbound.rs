@@ -80,6 +80,9 @@ pub(super) struct OutboundQueue {
     pub(super) destination: Destination,
     /// `true` if the destination reported that it holds messages, or lacks room for them.
     pub(super) held: bool,
+    /// `true` if it has had a copy of a broadcast since it was empty. Later messages must not pass
+    /// that in a lane.
+    pub(super) is_bulk: bool,
     sent: VecDeque<OutboundMessage>,
     /// Lower limit of the times at which messages are given up.
     give_up_at: Option<Instant>,
@@ -108,6 +111,7 @@ impl OutboundQueue {
             key,
             destination,
             held: false,
+            is_bulk: false,
             sent: VecDeque::new(),
             give_up_at: None,
             retransmit_at,
@@ -135,7 +139,9 @@ impl OutboundQueue {
         let first = sent.to_send(self.origin, self.prev_pending(now, sent.number), sent.was_elsewhere);
         if self.sent.is_empty() {
             (self.retransmit_at, self.is_requested) = (now + self.rules.retransmit_after, false);
+            self.is_bulk = false;
         }
+        self.is_bulk |= sent.to_many;
         let overdue = sent.deadline.expires + self.rules.late_outcome_grace;
         self.give_up_at = Some(self.give_up_at.map_or(overdue, |earlier| earlier.min(overdue)));
         let sent = OutboundMessage { first_destination: Some(self.destination), ..sent };

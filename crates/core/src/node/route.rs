@@ -66,16 +66,19 @@ impl NodeCore {
     pub(super) fn send(&mut self, now: Instant, queue_key: QueueKey, sent: Message) {
         let queue_id = self.custody.id(queue_key);
         let Some(queue) = self.custody.queues.get(queue_key) else { return };
-        let (to, key) = (queue.to.clone(), queue.key);
+        let to = queue.to.clone();
         match queue.destination {
             Destination::Here => {
+                let key = queue.key;
                 let back = ReturnPath::Here;
                 let message =
                     InboundMessage { sent, to: key, may_have_copies: false, queue_id, back, reserved_for: None };
                 self.deliver_or_hold(now, to.as_str(), message);
             }
             Destination::Peer(peer) => {
-                let is_queued = self.peers.push(peer, QueuedEnvelope { to, sent, queue_id, via: Box::default() });
+                let is_bulk = queue.is_bulk;
+                let envelope = QueuedEnvelope { to, sent, queue_id, via: Box::default(), is_bulk };
+                let is_queued = self.peers.push(peer, envelope);
                 self.counts.forwarded += u64::from(is_queued);
                 self.counts.dropped += u64::from(!is_queued);
             }
@@ -208,7 +211,7 @@ impl NodeCore {
     fn forward_copy(&mut self, to: &str, peer: PeerKey, message: &InboundMessage, via: Box<[NodeId]>) -> bool {
         let Ok(to) = ClientId::new(to) else { return false };
         let (sent, queue_id) = (message.sent.clone(), message.queue_id);
-        self.peers.push(peer, QueuedEnvelope { to, sent, queue_id, via })
+        self.peers.push(peer, QueuedEnvelope { to, sent, queue_id, via, is_bulk: false })
     }
 
     /// Holds a message for an absent recipient until its deadline. Reserves it for a lingering
