@@ -30,8 +30,6 @@ export class Requests {
   #sent = [];
   /** @type {Entry[]} */
   #queued = [];
-  /** Size of `#queued`, in bytes. */
-  #queuedBytes = 0;
 
   /** @param {{queue?: number, queueBytes?: number, timeoutMs?: number}} limits */
   constructor({ queue = QUEUE, queueBytes = QUEUE_BYTES, timeoutMs = REQUEST_TIMEOUT }) {
@@ -45,7 +43,7 @@ export class Requests {
     const until = now + this.#timeoutMs;
     this.#nextId = saved.next_id;
     this.#sent = saved.unanswered.map(({ request, id }) => makeEntry(request, { id, until, sent: true }));
-    this.#setQueue(saved.queued.map((request) => makeEntry(request, { until })));
+    this.#queued = saved.queued.map((request) => makeEntry(request, { until }));
   }
 
   /**
@@ -59,27 +57,17 @@ export class Requests {
     const entry = makeEntry(request, { ticket, until: now + this.#timeoutMs });
     const size = entry.bytes + `,"id":${this.#nextId + this.#queued.length}`.length;
     if (size > maxBytes) throw new MeshError('too_large', { message: `${size} bytes, over ${maxBytes}` });
-    const isFull = this.#queued.length >= this.#queue || this.#queuedBytes + sizeOf([entry]) > this.#queueBytes;
+    const isFull = this.#queued.length >= this.#queue || sizeOf(this.#queued) + sizeOf([entry]) > this.#queueBytes;
     const isNext = this.#queued.length === 0 && this.#mayMoreBeSent();
     if (isFull && !isNext) throw new MeshError('queue_full');
     this.#lastTicket = ticket;
-    this.#append(entry);
-    return ticket;
-  }
-
-  #append(entry) {
     this.#queued.push(entry);
-    this.#queuedBytes += sizeOf([entry]);
-  }
-
-  #setQueue(entries) {
-    this.#queued = entries;
-    this.#queuedBytes = sizeOf(entries);
+    return ticket;
   }
 
   /** Queues a request of the client itself: a rejoin, or a `leave` after a join without a use. */
   add(request) {
-    this.#append(makeEntry(request, { isOwn: true }));
+    this.#queued.push(makeEntry(request, { isOwn: true }));
   }
 
   /** Returns the rooms of pending requests of this type, `join` or `leave`. */
@@ -113,7 +101,6 @@ export class Requests {
     if (!pacer.take(now, bytesOf(text))) return;
     if (!repeated) {
       this.#queued.shift();
-      this.#queuedBytes -= sizeOf([entry]);
       this.#sent.push(entry);
       this.#nextId += 1;
     }
@@ -132,7 +119,7 @@ export class Requests {
    */
   restart(joins) {
     const kept = this.clear().filter(isTimed);
-    this.#setQueue([...joins.map((join) => makeEntry(join, { isOwn: true })), ...kept]);
+    this.#queued = [...joins.map((join) => makeEntry(join, { isOwn: true })), ...kept];
   }
 
   /** Removes and returns the answered request with this number; undefined if there is none. */
@@ -161,7 +148,7 @@ export class Requests {
   #remove(isOver) {
     const removed = this.#all().filter(isOver);
     this.#sent = this.#sent.map((entry) => (isOver(entry) ? { ...entry, ticket: null, until: Infinity } : entry));
-    this.#setQueue(this.#queued.filter((entry) => !isOver(entry)));
+    this.#queued = this.#queued.filter((entry) => !isOver(entry));
     return removed;
   }
 
@@ -169,7 +156,7 @@ export class Requests {
   clear() {
     const removed = this.#all();
     this.#sent = [];
-    this.#setQueue([]);
+    this.#queued = [];
     this.#nextId = 1;
     return removed;
   }
