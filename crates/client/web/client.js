@@ -97,14 +97,13 @@ export class Client extends Emitter {
     super();
     this.#urls = checkUrls(url);
     checkOptions(options, OF_CLIENTS);
-    const { clientId, token, connectTimeoutMs = CONNECT_TIMEOUT } = options;
-    this.clientId = clientId;
+    this.clientId = options.clientId;
     this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
-    this.#token = token;
-    this.#connectTimeoutMs = connectTimeoutMs;
+    this.#token = options.token;
+    this.#connectTimeoutMs = options.connectTimeoutMs ?? CONNECT_TIMEOUT;
     this.#log = makeLog(options);
-    this.#saves = new SavedSession(clientId, options.storage);
-    this.#core = new Core({ ...options, urls: this.#urls.length, tokens: token !== undefined });
+    this.#saves = new SavedSession(options.clientId, options.storage);
+    this.#core = new Core({ ...options, urls: this.#urls.length, tokens: options.token !== undefined });
   }
 
   /** Numbers since the client was created. @returns {import('./types.js').Stats} */
@@ -141,10 +140,8 @@ export class Client extends Emitter {
   }
 
   #start() {
-    this.#perform((now) => {
-      this.#takeSaved(now);
-      this.#core.start(now);
-    });
+    this.#takeSaved();
+    this.#input('start');
   }
 
   /** Returns an error with the reason of the latest loss, if any. */
@@ -193,10 +190,8 @@ export class Client extends Emitter {
    * @returns {Promise<void>} resolves when the socket is closed, after at most 2 s
    */
   async close() {
-    this.#perform(() => {
-      this.#saves.take();
-      this.#core.close();
-    });
+    this.#saves.take();
+    this.#input('close');
     // A listener's call leaves the socket after it returned.
     await null;
     return this.#socketClosed;
@@ -224,21 +219,21 @@ export class Client extends Emitter {
       return this.#input('cancel', ticket);
     };
     return abortable(signal, cancel, (settle) => {
-      this.#perform((now) => {
-        ticket = this.#core.request(now, request);
+      this.#perform(() => {
+        ticket = this.#core.request(now(), request);
         this.#settleByTicket.set(ticket, settle);
       });
     });
   }
 
-  #takeSaved(now) {
+  #takeSaved() {
     const isSuspended = this.#core.is === 'suspended';
     if (this.#core.is !== 'closed' && !isSuspended) return;
     const { session, isOwn } = this.#saves.take();
     // The stored session is still the one of this page.
     if (isSuspended && isOwn) return;
     this.#core.close();
-    if (session) this.#core.restore(now, session);
+    if (session) this.#core.restore(now(), session);
   }
 
   #watchPage() {
@@ -256,7 +251,7 @@ export class Client extends Emitter {
 
   /** Calls an input of the core that has this name. */
   #input(name, ...args) {
-    return this.#perform((now, random) => /** @type {any} */ (this.#core)[name](now, random, ...args));
+    return this.#perform(() => /** @type {any} */ (this.#core)[name](now(), Math.random(), ...args));
   }
 
   /**
@@ -266,7 +261,7 @@ export class Client extends Emitter {
    */
   #perform(input) {
     try {
-      return input(now(), Math.random());
+      return input();
     } finally {
       if (!this.#isPerforming) this.#performEffects();
     }
@@ -334,15 +329,12 @@ export class Client extends Emitter {
   #changeState(effect) {
     if (effect.state === 'closed') for (const remove of this.#removers.splice(0)) remove();
     else if (!this.#removers[0]) this.#removers = this.#watchPage();
-    if (effect.state === 'connected') this.#connected(effect);
-    else if (effect.state === 'connecting') this.#attempt(effect.url);
-    else this.#lost(effect);
-  }
-
-  #attempt(url) {
-    [this.#url] = this.#urls[url].split('?');
-    this.#log('debug', `connecting to ${this.#url}`);
-    this.#enter(this.#trying);
+    if (effect.welcome) this.#connected(effect.welcome);
+    else if (effect.state === 'connecting') {
+      [this.#url] = this.#urls[effect.url].split('?');
+      this.#log('debug', `connecting to ${this.#url}`);
+      this.#enter(this.#trying);
+    } else this.#lost(effect);
   }
 
   /** State without a connection. @returns {import('./types.js').ClientState} */
@@ -350,7 +342,7 @@ export class Client extends Emitter {
     return this.#wasWelcome ? 'reconnecting' : 'connecting';
   }
 
-  #connected({ welcome }) {
+  #connected(welcome) {
     /** @type {Writable<Client>} */ (this).iceServers = welcome.ice_servers ?? [];
     /** @type {Writable<Client>} */ (this).node = welcome.node ?? null;
     this.#counts.connects += 1;

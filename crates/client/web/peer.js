@@ -123,8 +123,8 @@ export class PeerConnection extends Emitter {
    * @returns {Promise<number | null>}
    */
   async roundTripMs() {
-    const reports = (await this.connection?.getStats()) ?? new Map();
-    for (const { nominated, currentRoundTripTime: seconds } of reports.values()) {
+    const reports = (await this.connection?.getStats()) ?? [];
+    for (const [, { nominated, currentRoundTripTime: seconds }] of reports) {
       if (nominated && seconds !== undefined) return seconds * 1_000;
     }
     return null;

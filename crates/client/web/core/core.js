@@ -156,8 +156,7 @@ export class Core {
 
   /** Handles the open socket of an attempt, before its `welcome`. */
   opened() {
-    const phase = this.#phase;
-    if (phase.is === 'connecting') Object.assign(phase, { limit: WELCOME_TIMEOUT, fault: 'no_welcome' });
+    if (this.#phase.is === 'connecting') Object.assign(this.#phase, { limit: WELCOME_TIMEOUT, fault: 'no_welcome' });
   }
 
   /** Handles a token from the callback. */
@@ -247,9 +246,9 @@ export class Core {
    * @param {import('./ending.js').Ending} ending
    */
   lost(now, random, { reason, ...ending }) {
+    if (this.#isIdle) return;
     const why = { ...ending, reason: reason?.slice(0, MAX_REASON) || undefined };
     const phase = this.#phase;
-    if (this.#isIdle) return;
     const wasWelcome = phase.is === 'connected';
     if (wasWelcome && now - phase.connection.start >= STABLE_AFTER) this.#retries = new RetryState();
     const ends = isTokenRejected(why) ? !this.#tokens.reject(wasWelcome) : isFinal(why);
@@ -447,9 +446,7 @@ export class Core {
   }
 
   #acknowledged({ id, delivered }) {
-    const answered = this.#requests.answered(id);
-    if (!answered) return;
-    const { ticket, type, room, text, isOwn } = answered;
+    const { ticket, type, room, text, isOwn } = this.#requests.answered(id) ?? {};
     if (type === 'join') {
       const isWanted = isOwn ? this.#rooms.lost(room) : this.#followed(room);
       if (isWanted) this.#rooms.enter(JSON.parse(text));
@@ -463,15 +460,12 @@ export class Core {
   #failed(now, error) {
     const { id, code, message, retry_after_ms: wait } = error;
     const details = { message, retryAfterMs: wait, wasSent: true };
+    const answered = this.#requests.answered(id) ?? {};
+    const { ticket, room, isOwn } = answered;
     if (!id) {
       const isPage = this.room(error.room)?.failed(now, wait);
       if (!isPage) this.#emit({ event: error, details });
-      return;
-    }
-    const answered = this.#requests.answered(id);
-    if (!answered) return;
-    const { ticket, room, isOwn } = answered;
-    if (!isOwn) {
+    } else if (!isOwn) {
       this.#settle(ticket, { code, details });
       this.#gaveUp(answered, code);
     } else if (this.#rooms.lost(room)) {

@@ -20,9 +20,13 @@ export class Members {
   #memberById = new Map();
   /** Members on the pages so far and later ones; null when the list is complete. */
   #listed = /** @type {Map<string, any> | null} */ (null);
-  /** Last member of the page before the requested one; undefined if none is requested. */
-  #after = /** @type {string | undefined} */ (undefined);
-  /** The frozen list; null after each report. */
+  /**
+   * Last member of the page before the requested one; undefined if none is requested.
+   *
+   * @type {string | undefined}
+   */
+  #after;
+  /** The frozen list; null after a change of the members. */
   #list = /** @type {readonly any[] | null} */ (null);
 
   /** @param {object[]} effects gets effects of `Core` */

@@ -7,8 +7,8 @@ const OVERHEAD = 64;
 
 /** Sends requests within the rate of `welcome`, counted as the server does. */
 export class Pacer {
-  /** For messages and for their bytes. */
-  #buckets = [NO_LIMIT, NO_LIMIT];
+  /** For messages and for their bytes; none before `start`. */
+  #buckets = /** @type {ReturnType<typeof makeBucket>[]} */ ([]);
   /** Time at which the refused request may be sent; Infinity if none was refused. */
   freeAt = Infinity;
 
@@ -40,9 +40,6 @@ export class Pacer {
   }
 }
 
-/** Its level has no effect, so all share it. */
-const NO_LIMIT = { gain: 1, capacity: Infinity, fullAt: 0 };
-
 /**
  * Returns a bucket: what it gains in 1 ms, what it holds at most, and the time when it is full,
  * times `gain`.
@@ -53,7 +50,8 @@ const NO_LIMIT = { gain: 1, capacity: Infinity, fullAt: 0 };
  * @param {number} [level]
  */
 function makeBucket(now, rate = 0, burst = 0, level = burst) {
-  if (!(rate > 0 && burst > 0)) return NO_LIMIT;
+  // No limit.
+  if (!(rate > 0 && burst > 0)) return { gain: 1, capacity: Infinity, fullAt: 0 };
   // Nine tenths of each limit, in units.
   const gain = rate * TENTHS;
   return { gain, capacity: burst * TENTHS * 1_000, fullAt: now * gain + (burst - level) * TENTHS * 1_000 };

@@ -3,7 +3,8 @@ import { RENEW_BEFORE, TOKEN_TIMEOUT } from './rules.js';
 /** The client's token, and the time of its renewal. */
 export class Tokens {
   #hasSource;
-  #token = /** @type {string | undefined} */ (undefined);
+  /** @type {string | undefined} */
+  #token;
   /** Number of attempts with the token. */
   #attempts = 0;
   /** When the token needs a renewal; Infinity for one without an end, and without a token. */
