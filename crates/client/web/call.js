@@ -192,7 +192,7 @@ export class Call extends Emitter {
     };
     channel.onclose = () => {
       if (member.channel !== channel) return;
-      member.isAway = true;
+      member.isGone = true;
       this.#memberChanged(member);
     };
     channel.onmessage = ({ data }) => {
@@ -287,7 +287,7 @@ export class Call extends Emitter {
 /** A member without a connection. */
 const ALONE = { peer: null, channel: null, timer: undefined };
 /** What is known of refused signals: nothing. */
-const FRESH = { isRefused: false, isAway: false, fault: undefined, wait: FIRST_RETRY };
+const FRESH = { isRefused: false, isGone: false, fault: undefined, wait: FIRST_RETRY };
 
 function disconnect(member) {
   clearTimeout(member.timer);
@@ -295,10 +295,10 @@ function disconnect(member) {
   Object.assign(member, ALONE);
 }
 
-const isConnected = ({ peer, isAway }) => peer?.connectionState === 'connected' && !isAway;
+const isConnected = ({ peer, isGone }) => peer?.connectionState === 'connected' && !isGone;
 
 /** @returns {import('./types.js').Peer} */
-function toPeer({ id, data, peer, channel, isAway }) {
+function toPeer({ id, data, peer, channel, isGone }) {
   const state = peer?.connectionState ?? 'none';
   const streams = peer?.streams ?? {};
   return Object.freeze({
@@ -308,7 +308,7 @@ function toPeer({ id, data, peer, channel, isAway }) {
     channelState: channel?.readyState ?? 'none',
     stream: streams.main ?? null,
     streams,
-    isAway: isAway || ['disconnected', 'failed'].includes(state),
+    isAway: isGone || ['disconnected', 'failed'].includes(state),
     connection: peer?.connection ?? null,
   });
 }

@@ -4,7 +4,7 @@ import { MAX_UNACKNOWLEDGED, PING_INTERVAL, PONG_TIMEOUT, RECEIVED_DELAY } from 
 export class Connection {
   start;
   /** Time limit of the answer to a ping; Infinity if something arrived since. */
-  until = Infinity;
+  answerBy = Infinity;
   /** When `received` is due; Infinity if all messages are acknowledged. */
   ackAt = Infinity;
   #pingAt;
@@ -31,7 +31,7 @@ export class Connection {
   }
 
   /** Returns `true` if 64 messages are unacknowledged. */
-  get isDue() {
+  get mustAcknowledge() {
     return this.#received - this.#acknowledged >= MAX_UNACKNOWLEDGED;
   }
 
@@ -45,13 +45,13 @@ export class Connection {
   /** Returns a ping, and starts the wait for its answer. */
   ping(now) {
     this.#pingAt = now + PING_INTERVAL;
-    this.until = now + PONG_TIMEOUT;
+    this.answerBy = now + PONG_TIMEOUT;
     return { type: 'ping' };
   }
 
   /** Time at which `due` has something. */
   get deadline() {
-    return Math.min(this.until, this.#pingAt, this.ackAt);
+    return Math.min(this.answerBy, this.#pingAt, this.ackAt);
   }
 
   /**
@@ -62,6 +62,6 @@ export class Connection {
     if (now >= this.ackAt) return this.received();
     // Also if a ping has no answer: `PAUSE_TOLERANCE` after its limit, the page was paused.
     if (now >= this.#pingAt) return this.ping(now);
-    return now >= this.until ? 'silent' : null;
+    return now >= this.answerBy ? 'silent' : null;
   }
 }

@@ -142,7 +142,7 @@ export class Core {
     if (!this.#isIdle) return;
     this.#hint = undefined;
     this.#emit({ state: 'connecting', url: this.#url });
-    if (this.#tokens.needed(now)) {
+    if (this.#tokens.isMissing(now)) {
       this.#phase = { is: 'fetching', until: now + TOKEN_TIMEOUT };
       this.#emit('ask_token');
     } else this.#open(now);
@@ -215,7 +215,7 @@ export class Core {
         phase.until = now + wait;
         this.#emit({ state: 'waiting', retryInMs: wait, ...phase.why, repeat: true });
       }
-    } else if (phase.connection?.until === Infinity) {
+    } else if (phase.connection?.answerBy === Infinity) {
       this.#write(phase.connection.ping(now));
     }
   }
@@ -353,7 +353,7 @@ export class Core {
 
   /** Ends a room whose last join is over. If the mesh still executes it, the client leaves. */
   #gaveUp({ type, room }, reason) {
-    if (type !== 'join' || this.#requests.wants(room) || this.#rooms.lost(room)) return;
+    if (type !== 'join' || this.#requests.wants(room) || this.#rooms.lacksSeat(room)) return;
     if (this.room(room)?.state === 'joining') this.#out(room, reason);
   }
 
@@ -373,7 +373,7 @@ export class Core {
   text(now, random, text) {
     const { connection } = this.#phase;
     if (!this.#hasSocket) return;
-    if (connection) connection.until = Infinity;
+    if (connection) connection.answerBy = Infinity;
     const message = parse(text);
     const isRight = message && this.#handle(now, connection, message);
     if (!isRight) this.#giveUp(now, random, 'protocol_error');
@@ -441,14 +441,14 @@ export class Core {
     }
     if (!connection.receive(now, n)) return false;
     if (this.#seen.add(now, name)) this.#emit({ event: message });
-    if (this.#isHidden || connection.isDue) this.#write(connection.received());
+    if (this.#isHidden || connection.mustAcknowledge) this.#write(connection.received());
     return true;
   }
 
   #acknowledged({ id, delivered }) {
     const { ticket, type, room, text, isOwn } = this.#requests.answered(id) ?? {};
     if (type === 'join') {
-      const isWanted = isOwn ? this.#rooms.lost(room) : this.#followed(room);
+      const isWanted = isOwn ? this.#rooms.lacksSeat(room) : this.#followed(room);
       if (isWanted) this.#rooms.enter(JSON.parse(text));
       else if (!this.room(room) && !this.#requests.rooms('leave').includes(room)) {
         this.#requests.add({ type: 'leave', room });
@@ -468,7 +468,7 @@ export class Core {
     } else if (!isOwn) {
       this.#settle(ticket, { code, details });
       this.#gaveUp(answered, code);
-    } else if (this.#rooms.lost(room)) {
+    } else if (this.#rooms.lacksSeat(room)) {
       if (typeof wait === 'number') this.#rooms.retry(now, room, wait);
       else {
         this.#rooms.leave(room);

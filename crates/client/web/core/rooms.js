@@ -38,7 +38,7 @@ export class Rooms {
   }
 
   /** Returns `true` for a kept room without a seat in this session. */
-  lost(room) {
+  lacksSeat(room) {
     return this.#rejoinAtByRoom.has(room);
   }
 
@@ -73,6 +73,6 @@ export class Rooms {
   /** Returns the saved form. */
   save() {
     return [...this.#joinByRoom.values()].map(({ type: _, ...join }) =>
-      ({ ...join, rejoins: this.lost(join.room) || undefined }));
+      ({ ...join, rejoins: this.lacksSeat(join.room) || undefined }));
   }
 }

@@ -31,7 +31,7 @@ export class Tokens {
   }
 
   /** Drops a token due for renewal. Returns `true` if the next attempt needs a new one first. */
-  needed(now) {
+  isMissing(now) {
     if (this.#renewAt <= now) this.#drop();
     return this.#hasSource && this.#token === undefined;
   }

@@ -12,6 +12,6 @@ test('rejected token is replaced unless made for the attempt', () => {
     tokens.set(0, { token: 'jwt' });
     for (let number = 0; number < attempts; number += 1) tokens.use();
     assert.equal(tokens.reject(wasWelcome), mayHelp);
-    assert.equal(tokens.needed(0), true);
+    assert.equal(tokens.isMissing(0), true);
   }
 });
