@@ -89,7 +89,9 @@ export class Core {
     this.#resume = session.resume;
     this.#requests.restore(now, session);
     this.#rooms = new Rooms(session.rooms, now);
-    for (const { room } of session.rooms) this.#follow(room);
+    // An unanswered leave is sent again. Its room stays out.
+    const left = this.#requests.rooms('leave');
+    for (const { room } of session.rooms) if (!left.includes(room)) this.#follow(room);
     for (const room of this.#requests.rooms('join')) this.#follow(room);
     for (const name of session.names) this.#seen.add(now, name);
   }
