@@ -42,8 +42,9 @@ export class Rooms {
     return this.#rejoinAtByRoom.has(room);
   }
 
-  /** Starts a new session, without seats. Returns the requests that join the rooms again. */
+  /** Starts a new session, without seats. Returns the rejoins, in the order joined. */
   restart() {
+    this.#rejoinAtByRoom.clear();
     for (const room of this.#joinByRoom.keys()) this.#rejoinAtByRoom.set(room, Infinity);
     return [...this.#joinByRoom.values()];
   }
