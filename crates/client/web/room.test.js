@@ -60,6 +60,18 @@ test('join resolves as a member and follows the others', async (context) => {
   ]);
 });
 
+test('members are the same frozen array until they change', (context) => {
+  const { room } = hall(context);
+  room.join().catch(() => {});
+  joined(1, ['ann', 'bob', 'me']);
+  const { members } = room;
+  joined(2, ['ann', 'bob', 'me'], { capacity: 8 });
+  deliver({ type: 'members_changed', room: 'hall', version: 3, joined: [{ client_id: 'bob' }], left: [] });
+  assert.equal(room.members, members);
+  joined(4, ['bob', 'me', 'ann']);
+  assert.deepEqual([ids({ members }), ids(room)], [['ann', 'bob'], ['bob', 'ann']]);
+});
+
 test('join of a full room waits for its seat', async (context) => {
   const { room } = hall(context);
   let isMember = false;

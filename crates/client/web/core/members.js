@@ -57,7 +57,7 @@ export class Members {
     if (state !== 'waiting') this.queuePlace = null;
     if (state !== 'member') {
       this.#memberById = new Map();
-      this.#listed = null;
+      this.#listed = this.#list = null;
       this.lost();
     }
     this.#report('state', reason ? { state, reason } : { state });
@@ -127,9 +127,8 @@ export class Members {
   #add({ client_id: id, data = null }) {
     if (id === this.#ownId) return;
     const known = this.#memberById.get(id);
-    const made = Object.freeze({ id, data });
-    const isSame = JSON.stringify(known) === JSON.stringify(made);
-    const member = isSame ? known : made;
+    const isSame = known && JSON.stringify(known.data) === JSON.stringify(data);
+    const member = isSame ? known : Object.freeze({ id, data });
     this.#listed?.set(id, member);
     this.#memberById.set(id, member);
     if (!isSame) this.#report(known ? 'update' : 'join', member);
@@ -147,11 +146,13 @@ export class Members {
     const order = String([...this.#memberById.keys()]);
     this.#memberById = listed;
     this.#listed = null;
-    if (String([...listed.keys()]) !== order) this.enter('member');
+    if (String([...listed.keys()]) === order) return;
+    this.#list = null;
+    this.enter('member');
   }
 
   #report(type, event) {
-    this.#list = null;
+    if (type !== 'state') this.#list = null;
     this.#effects.push({ room: this.#room, type, event });
   }
 }
