@@ -45,6 +45,17 @@ test('side without offers sends all tracks in its first answers', async () => {
   assert.deepEqual(Object.keys(asking.streams), []);
 });
 
+test('track that is twice in a label is sent twice by each side', async () => {
+  for (const side of ['asking', 'firm']) {
+    const track = new FakeTrack('video');
+    const sides = pair({ [side]: { tracks: new Map([['main', [track, track]]]) } });
+    await settled();
+    const sending = sides[side].connection.getTransceivers().filter(({ sender }) => sender.track === track);
+    const other = side === 'firm' ? sides.asking : sides.firm;
+    assert.deepEqual([sending.length, kinds(other)], [2, { main: ['video', 'video'] }], side);
+  }
+});
+
 test('replaced track needs no negotiation', async () => {
   for (const side of ['asking', 'firm']) {
     const sides = pair();

@@ -50,9 +50,9 @@ export class SentTracks {
       transceiver.sender.replaceTrack(track).catch((error) => failed(error, label));
     };
     for (const [label, tracks] of tracksByLabel) {
+      const uses = [...this.#useByTransceiver.values()];
       for (const track of tracks) {
-        const isSent = (use) => use.label === label && use.track === track;
-        if ([...this.#useByTransceiver.values()].find(isSent)) continue;
+        if (uses.some((use) => use.label === label && use.track === track)) continue;
         const spare = this.#spareFor(label, track.kind, isWanted);
         if (spare) replace(spare, label, track);
         else if (mayAdd) this.#useByTransceiver.set(this.#connection.addTransceiver(track), { label, track });
