@@ -419,7 +419,7 @@ export class Client extends Emitter {
       // A call that fails after its time limit must not end the next one.
       if (call !== this.#tokenCalls) return;
       this.#tokenError = error;
-      const reason = new MeshError('token_failed', { cause: error });
+      const reason = /** @type {MeshError} */ (reasonOf({ fault: 'no_token' }, false, error));
       // Otherwise the end of the attempt is logged.
       if (this.state === 'connected') this.#log('warn', reason.message);
       emit(this, 'error', reason);

@@ -324,6 +324,19 @@ test('error of the token function is the cause of its reason', async (context) =
   client.close();
 });
 
+test('token function that rejects without a value has one reason', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const client = new Client('ws://mesh.example', { ...OPTIONS, token: () => Promise.reject() });
+  const errors = [];
+  client.on('error', (error) => errors.push(error));
+  client.on('state', ({ reason }) => reason && errors.push(reason));
+  client.connect();
+  await new Promise(setImmediate);
+  const shown = errors.map(({ code, message }) => [code, message]);
+  assert.deepEqual(shown, Array(2).fill(['token_failed', 'the token function failed: no result in time']));
+  client.close();
+});
+
 test('failed renewal of a token is logged', async (context) => {
   let now = 0;
   context.mock.method(performance, 'now', () => now);
