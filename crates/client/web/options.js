@@ -50,7 +50,7 @@ export const OF_METHODS = {
  */
 export function checkUrls(urls) {
   const list = [urls].flat();
-  return (list[0] ? list : [urls]).map(addressOf);
+  return (list.length ? list : [urls]).map(addressOf);
 }
 
 function addressOf(url) {

@@ -32,10 +32,13 @@ test('wrong option is a TypeError with its name and value', () => {
   assert.throws(() => new Client('wss://mesh.example'), { name: 'TypeError', message: /^clientId: / });
 });
 
-test('wrong address is a TypeError with the address', () => {
-  for (const url of ['127.0.0.1:44031', 'mesh.example', 'ftp://a', '', undefined, {}, [], ['wss://a', 'b'], 'ws://', 'ws://a b']) {
+test('wrong address is a TypeError with its name and value', () => {
+  const wrong = ['127.0.0.1:44031', 'mesh.example', 'ftp://a', '', undefined, {}, [], 'ws://', 'ws://a b'];
+  const cases = [...wrong.map((url) => [url, url]), [[''], ''], [[undefined], undefined], [['wss://a', 'b'], 'b']];
+  for (const [url, value] of cases) {
     const make = () => new Client(url, { clientId: 'me' });
-    assert.throws(make, { name: 'TypeError', message: /^url: / }, String(url));
+    const shown = typeof value === 'string' ? `"${value}"` : String(value);
+    assert.throws(make, { name: 'TypeError', message: `url: needs a ws(s) or http(s) URL, not ${shown}` });
   }
 });
 
