@@ -362,6 +362,8 @@ export class Client extends Emitter {
     const isOver = state === 'closed';
     const reason = reasonOf(why, this.#wasWelcome, this.#tokenError);
     this.#reason = reason;
+    // It has ended, or the client has left it.
+    this.#socket = null;
     // The reason of a wait that is shortened has been logged.
     if (reason && !repeat) {
       const then = isOver ? 'no retry' : `next attempt in ${retryInMs} ms`;
@@ -429,7 +431,8 @@ export class Client extends Emitter {
 
   #schedule() {
     clearTimeout(this.#timer);
-    const wait = this.#core.deadline - now();
+    // Node.js warns of a negative time.
+    const wait = Math.max(0, this.#core.deadline - now());
     if (wait < Infinity) this.#timer = setTimeout(() => this.#input('tick'), Math.min(wait, MAX_TIMER));
   }
 }
