@@ -97,8 +97,9 @@ export class Requests {
     if (!entry) return;
     const id = repeated ? repeated.id : this.#nextId;
     // The number follows `type`, the first field.
-    const text = entry.text.replace(',', `,"id":${id},`);
-    if (!pacer.take(now, bytesOf(text))) return;
+    const head = `,"id":${id}`;
+    if (!pacer.take(now, entry.bytes + head.length)) return;
+    const text = entry.text.replace(',', `${head},`);
     if (!repeated) {
       this.#queued.shift();
       this.#sent.push(entry);
