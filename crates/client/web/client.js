@@ -178,7 +178,9 @@ export class Client extends Emitter {
    */
   room(name) {
     assertName(name);
-    const room = this.#roomByName.get(name) ?? new Room(this, name, () => this.#core.room(name), (request, signal) => this.#request(request, signal));
+    const members = () => this.#core.room(name);
+    const request = (message, signal) => this.#request(message, signal);
+    const room = this.#roomByName.get(name) ?? new Room(this, name, members, request);
     this.#roomByName.set(name, room);
     return room;
   }

@@ -56,7 +56,8 @@ export function checkUrls(urls) {
 function addressOf(url) {
   try {
     const { href } = new URL(url.replace(/^http/i, 'ws'));
-    const [, origin, path = 'v1/connect', query] = /** @type {any} */ (/^(wss?:\/\/[^/?#]+)\/?([^?#]+)?([^#]*)/.exec(href));
+    const parts = /^(wss?:\/\/[^/?#]+)\/?([^?#]+)?([^#]*)/.exec(href);
+    const [, origin, path = 'v1/connect', query] = /** @type {RegExpExecArray} */ (parts);
     return `${origin}/${path}${query}`;
   } catch {
     refuse('url', url, 'a ws(s) or http(s) URL');

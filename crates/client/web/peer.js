@@ -253,7 +253,7 @@ export class PeerConnection extends Emitter {
   }
 
   #restartIce() {
-    const { connection } = /** @type {any} */ (this);
+    const connection = /** @type {RTCPeerConnection} */ (this.connection);
     connection.setConfiguration(this.#options.configuration?.());
     if (this.#options.offers) {
       this.#iceRestart = 'sent';

@@ -128,7 +128,8 @@ export class Room extends Emitter {
     const seated = abortable(signal, () => true, (settle) => {
       const check = ({ state, reason = 'left' }) => {
         if (state === 'joining' || (state === 'waiting' && queue)) return;
-        settle(state !== 'member' && new MeshError(state === 'out' ? reason : 'room_full', { wasSent: true }));
+        const code = state === 'out' ? reason : 'room_full';
+        settle(state !== 'member' && new MeshError(code, { wasSent: true }));
       };
       remove = this.on('state', check);
       check(this);

@@ -73,7 +73,8 @@ export class SavedSession {
     const text = this.#storage?.getItem(this.#key) ?? null;
     this.#storage?.removeItem(this.#key);
     const session = this.#parse(text);
-    return { session, isOwn: text === this.#latest && (!text || !!session) };
+    const isVoid = text && !session;
+    return { session, isOwn: text === this.#latest && !isVoid };
   }
 
   #parse(text) {

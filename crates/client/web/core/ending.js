@@ -16,9 +16,10 @@ export const POLICY_VIOLATION = 1008;
 export const SOCKET_LEFT = 4001;
 const UNAUTHORIZED = 4401;
 const TOKEN_EXPIRED = 4003;
+
 /** Returns `true` if the client must not reconnect. @param {Ending} why */
 export function isFinal({ code = 0 }) {
-  return [GOODBYE, 1002, 1003, 1007, 1009].includes(code) || Math.floor(code / 100) === 44;
+  return [GOODBYE, 1002, 1003, 1007, 1009].includes(code) || (code >= 4400 && code < 4500);
 }
 
 /** Returns `true` if the server rejected the token. @param {Ending} why */

@@ -31,4 +31,3 @@ export function assertJson(data) {
   const text = JSON.stringify(data) ?? 'null';
   if (text === 'null' && data !== null) refuse('data', data, 'a JSON form');
 }
-
