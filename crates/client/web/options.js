@@ -33,7 +33,7 @@ export const OF_CLIENTS = {
   logger: [(logger) => LEVELS.slice(0, 4).every((level) => isFunction(logger?.[level])), 'a console'],
 };
 
-/** Options of methods of clients and rooms. @type {Rules} */
+/** Options of methods of clients, rooms and calls, and the label of tracks. @type {Rules} */
 export const OF_METHODS = {
   queue: [(queue) => typeof queue === 'boolean', 'true or false'],
   signal: [(signal) => isFunction(signal?.addEventListener), 'an AbortSignal'],

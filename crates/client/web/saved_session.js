@@ -81,7 +81,7 @@ export class SavedSession {
     try {
       const session = JSON.parse(text);
       const { claim } = session;
-      // Another page has removed it.
+      // Another page has taken the session, and removed the claim.
       const isVoid = claim && !(claim in localStorage);
       if (claim) localStorage.removeItem(claim);
       if (!isVoid && session.client_id === this.#clientId && isWhole(session)) return session;
@@ -109,7 +109,7 @@ function makeClaim() {
   } catch {}
 }
 
-/** Returns `true` if a session has all its fields, and is of the client. It may throw if not. */
+/** Returns `true` if a session has all its fields, of their types. It may throw if not. */
 const isWhole = (session) =>
   isText(session.resume ?? '') &&
   Number.isFinite(session.next_id) &&

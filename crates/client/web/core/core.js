@@ -30,7 +30,7 @@ import { Tokens } from './tokens.js';
  * | `{state, ...}` | report the state of the connection. `repeat`: a wait was shortened |
  * | `{event, details?}` | report a message of the server; `details` of a `MeshError` |
  * | `{room, type, event}` | report a change of a room: `join`, `update`, `leave` or `state` |
- * | `{settle, code?, details?, count?}` | report the outcome of the request with this ticket |
+ * | `{settle, code?, details?, count?}` | report the outcome of the request with this ticket: delivered, or the `code` of an error |
  * | `{saved}` | store the session for the next page |
  */
 export class Core {

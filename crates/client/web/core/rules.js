@@ -68,6 +68,8 @@ export const MAX_REASON = 200;
 export const QUEUE = 4_096;
 /** Maximum bytes of requests that are not sent yet, unless given. */
 export const QUEUE_BYTES = 2_097_152;
+/** Bytes that each request counts in addition to its text without a number. */
+export const MAX_HEAD = 48;
 /** Time limit of a request, unless given. */
 export const REQUEST_TIMEOUT = 60_000;
 
@@ -83,8 +85,6 @@ export const MAX_CLOSING = 2_000;
 export const CLOCK_TOLERANCE_S = 60;
 /** Time that the claim of a saved session is kept: twice as long as any server keeps a session. */
 export const CLAIM_KEPT = 600_000;
-/** Bytes that each request counts in addition to its text without a number. */
-export const MAX_HEAD = 48;
 
 /** Maximum members of a call with a direct connection, unless given. */
 export const MAX_PEERS = 8;
