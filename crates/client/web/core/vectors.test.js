@@ -30,7 +30,8 @@ function run({ queue_bytes: queueBytes, timeout_ms: timeoutMs, session, ...optio
       if (error) assert.throws(perform, { code: error }, what);
       else perform();
     }
-    const effects = core.take().map((effect) => comparable(core, effect));
+    const [word] = typeof step.in === 'string' ? [step.in] : Object.keys(step.in);
+    const effects = core.take().map((effect) => comparable(core, effect, word));
     if (out !== 'any') assert.deepEqual(effects, filled(out.flatMap(repeated)), what);
     if (next !== undefined) assert.equal(core.deadline, next ?? Infinity, `${what}: the next tick`);
   }
@@ -71,32 +72,67 @@ function input(core, now, random, given) {
   }
 }
 
-/** Returns an effect in the form of the vectors. */
-function comparable(core, effect) {
+/** Returns an effect in the form of the vectors. It must not have other fields. */
+function comparable(core, effect, word) {
   if (typeof effect === 'string') return effect;
-  const { write, welcome, retryInMs, repeat, details, ...rest } = effect;
-  if (write) return { write: JSON.parse(write) };
-  const renamed = { ...rest, in_ms: retryInMs, resumed: welcome?.resumed };
-  return JSON.parse(JSON.stringify(effect.settle ? outcomeOf(effect) : effect.room ? changeOf(core, effect) : renamed));
+  return JSON.parse(JSON.stringify(formOf(core, effect, word)));
 }
 
-function outcomeOf({ settle, code, details, count }) {
-  if (!code) return { settle, as: 'delivered', count };
-  const { message, retryAfterMs, wasSent } = details;
-  if (code === 'expired') return { settle, as: { expired: { sent: wasSent } } };
-  // The vectors do not distinguish closed requests by whether they were sent.
-  return { settle, as: code === 'closed' ? code : { refused: code, message, retry_after_ms: retryAfterMs } };
+function formOf(core, effect, word) {
+  if (effect.write) return { ...effect, write: JSON.parse(effect.write) };
+  if (effect.settle) return outcomeOf(effect);
+  if (effect.room) return changeOf(core, effect);
+  if (effect.event) return eventOf(effect);
+  return effect.state ? stateOf(effect, word) : effect;
+}
+
+function stateOf({ retryInMs, welcome, repeat, ...rest }, word) {
+  const isConnected = rest.state === 'connected';
+  const isRepeated = rest.state === 'waiting' && ['network_changed', 'shown'].includes(word);
+  assert.deepEqual([welcome?.type, repeat], [isConnected ? 'welcome' : undefined, isRepeated || undefined]);
+  return { ...rest, in_ms: retryInMs, resumed: welcome?.resumed };
+}
+
+function eventOf({ details, ...rest }) {
+  const { type, message, retry_after_ms: retryAfterMs } = rest.event;
+  assert.deepEqual(details, type === 'error' ? { message, retryAfterMs, wasSent: true } : undefined);
+  return rest;
+}
+
+function outcomeOf({ code, details, ...rest }) {
+  if (!code) {
+    assert.equal(details, undefined);
+    return { ...rest, as: 'delivered' };
+  }
+  const { wasSent, message, retryAfterMs, ...others } = details;
+  assert.deepEqual(others, {});
+  if (code === 'expired') {
+    assert.deepEqual([message, retryAfterMs], ['no answer in time', undefined]);
+    return { ...rest, as: { expired: { sent: wasSent } } };
+  }
+  if (code === 'closed') {
+    // The vectors do not distinguish closed requests by whether they were sent.
+    assert.deepEqual([typeof wasSent, message, retryAfterMs], ['boolean', undefined, undefined]);
+    return { ...rest, as: code };
+  }
+  assert.equal(wasSent, true);
+  return { ...rest, as: { refused: code, message, retry_after_ms: retryAfterMs } };
 }
 
 /** Returns a change of a room, with the state that an effect leaves out. */
-function changeOf(core, { room, type, event }) {
-  if (type === 'join') return { member_joined: event, room };
-  if (type === 'update') return { member_updated: event, room };
-  if (type === 'leave') return { member_left: event.member, room, reason: event.reason };
-  const { capacity, count, queuePlace } = core.room(room) ?? {};
-  const change = { room_state: event.state, room, reason: event.reason };
-  if (event.state === 'waiting') return { ...change, ahead: queuePlace.ahead, queue_length: queuePlace.length };
-  return event.state === 'member' ? { ...change, capacity, count } : change;
+function changeOf(core, { type, event, ...rest }) {
+  if (type === 'join') return { member_joined: event, ...rest };
+  if (type === 'update') return { member_updated: event, ...rest };
+  if (type === 'leave') {
+    const { member, ...why } = event;
+    return { member_left: member, ...rest, ...why };
+  }
+  if (type !== 'state') throw new Error(`unknown change of a room: ${type}`);
+  const { state, ...why } = event;
+  const { capacity, count, queuePlace } = core.room(rest.room) ?? {};
+  const change = { room_state: state, ...rest, ...why };
+  if (state === 'waiting') return { ...change, ahead: queuePlace.ahead, queue_length: queuePlace.length };
+  return state === 'member' ? { ...change, capacity, count } : change;
 }
 
 function repeated({ times, ...once }, at, all) {
