@@ -44,6 +44,7 @@ mod custody;
 mod deadline;
 mod delivered_ids;
 mod directory;
+mod envelope_queue;
 mod hold;
 mod inbound_lane;
 mod inputs;

@@ -17,8 +17,9 @@ use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, Origin};
 use slotmap::SlotMap;
 
 use super::batch::InboundExchange;
+use super::envelope_queue::QueuedEnvelope;
 use super::inbound_lane::InboundLane;
-use super::lane::{Lane, MAX_WAITING, QueuedEnvelope, QueuedOutcome};
+use super::lane::{Lane, MAX_WAITING, QueuedOutcome};
 use super::{PeerKey, Rules, Settings};
 use crate::edge::FlushUrgency;
 use signaling_membership::{FailureDetector, NodeEntry, View};

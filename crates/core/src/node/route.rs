@@ -11,8 +11,8 @@ use signaling_wire::forward::{EnvelopeOutcome, Item, QueueId};
 use signaling_wire::limits::MAX_HOPS;
 use signaling_wire::trunk::ToEdge;
 
+use super::envelope_queue::QueuedEnvelope;
 use super::hold::{InboundMessage, ReturnPath};
-use super::lane::QueuedEnvelope;
 use super::outbound::{Destination, Message};
 use super::session::Session;
 use super::trunks::Trunks;
