@@ -136,7 +136,7 @@ impl EdgeCore {
         session.attachments += 1;
         let none = ConnectRequest::default();
         let cause = session.phase.closed();
-        let dialect = session.dialect.as_ref().map(|dialect| &dialect.client);
+        let dialect = session.dialect.as_deref();
         let attach = Attach {
             slot,
             session: session.id,

@@ -31,23 +31,10 @@ pub struct DialectClient {
     pub lifetime: Lifetime,
 }
 
-/// A session's translator, and the time of the next read.
-#[derive(Debug)]
-pub(super) struct DialectSession {
-    pub(super) client: DialectClient,
-    /// Time before which the client is not read: it exceeds its rate. `None`: it does not.
-    pub(super) read_at: Option<Instant>,
-}
-
-impl DialectSession {
-    /// Returns `true` while the client must not be read.
-    pub(super) fn is_full(&self, now: Instant) -> bool {
-        self.read_at.is_some_and(|at| now < at) || self.client.translator.is_full()
-    }
-
+impl DialectClient {
     /// Returns `true` if the translator has to handle the time.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.client.translator.deadline().is_some_and(|deadline| deadline <= now)
+        self.translator.deadline().is_some_and(|deadline| deadline <= now)
     }
 }
 
@@ -127,7 +114,7 @@ impl EdgeCore {
         let error =
             self.sessions.get_mut(client).filter(|session| code == CloseCode::TOO_BIG.0 && session.phase.is_open());
         if let Some(session) = error
-            && let Some(frame) = session.dialect.as_ref().and_then(|it| it.client.translator.error_frame(reason))
+            && let Some(frame) = session.dialect.as_ref().and_then(|it| it.translator.error_frame(reason))
         {
             session.output.append(&mut self.pool, |out| encode::text(out, frame.as_bytes()));
         }
@@ -138,13 +125,13 @@ impl EdgeCore {
     /// its rate allows the next frame.
     pub(super) fn dialect_frame(&mut self, now: Instant, client: ClientKey, frame: Input<'_>, bytes: usize) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
-        let Some(dialect) = &mut session.dialect else { return Reading::On };
+        let Some(dialect) = &session.dialect else { return Reading::On };
         let limits = limits_of(&self.settings, session.token.as_deref());
         session.rate_buckets.pay(limits, now, bytes);
-        dialect.read_at = session.rate_buckets.wait(limits, now, 0).map(|(_, wait)| now + wait);
-        let counts = &mut self.dialect_counts[dialect.client.dialect as usize];
+        session.read_at = session.rate_buckets.wait(limits, now, 0).map(|(_, wait)| now + wait);
+        let counts = &mut self.dialect_counts[dialect.dialect as usize];
         counts.frames_in += 1;
-        counts.rate_waits += u64::from(dialect.read_at.is_some());
+        counts.rate_waits += u64::from(session.read_at.is_some());
         if self.translate(now, client, frame) == Reading::Paused {
             return Reading::Paused;
         }
@@ -155,8 +142,8 @@ impl EdgeCore {
     /// `None` if the claim is refused.
     pub(super) fn count_claim(&mut self, client: ClientKey, resumed: Option<bool>) {
         let Some(dialect) = self.sessions.get(client).and_then(|session| session.dialect.as_ref()) else { return };
-        if dialect.client.credential.is_some() {
-            let [new, taken_over, refused] = &mut self.dialect_counts[dialect.client.dialect as usize].claims;
+        if dialect.credential.is_some() {
+            let [new, taken_over, refused] = &mut self.dialect_counts[dialect.dialect as usize].claims;
             *match resumed {
                 Some(false) => new,
                 Some(true) => taken_over,
@@ -168,9 +155,7 @@ impl EdgeCore {
     /// Passes an input to the client's translator, and carries out its effects in their order.
     pub(super) fn translate(&mut self, now: Instant, client: ClientKey, input: Input<'_>) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
-        let Some(DialectSession { client: DialectClient { dialect, translator, .. }, .. }) =
-            session.dialect.as_deref_mut()
-        else {
+        let Some(DialectClient { dialect, translator, .. }) = session.dialect.as_deref_mut() else {
             return Reading::On;
         };
         let mut out = std::mem::take(&mut self.translated);
@@ -216,7 +201,7 @@ impl Session {
     pub(super) fn paused_frame(&self) -> Option<Cow<'static, [u8]>> {
         match &self.dialect {
             None => Some(Cow::Owned(ServerMessage::Pong.to_json())),
-            Some(dialect) => dialect.client.translator.paused_frame().map(|frame| Cow::Borrowed(frame.as_bytes())),
+            Some(dialect) => dialect.translator.paused_frame().map(|frame| Cow::Borrowed(frame.as_bytes())),
         }
     }
 }

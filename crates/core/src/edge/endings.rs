@@ -86,7 +86,7 @@ impl EdgeCore {
             session.output.append(&mut self.pool, |out| encode::text(out, &goodbye));
         }
         let code = match &session.dialect {
-            Some(dialect) if code == CloseCode::GOING_AWAY => dialect.client.dialect.going_away(),
+            Some(dialect) if code == CloseCode::GOING_AWAY => dialect.dialect.going_away(),
             _ => code,
         };
         self.close(client, code, reason);

@@ -47,7 +47,12 @@ impl EdgeCore {
             RateDecision::Pass => None,
             // `received` frees memory, so it always counts.
             RateDecision::Wait(..) if matches!(message, EdgeMessage::Received { .. }) => None,
-            RateDecision::Wait(limit, wait) => Some(self.too_fast(client, text, limit, wait)),
+            RateDecision::Wait(limit, wait) => {
+                // Refusals cost the edge as much as messages do.
+                session.read_at = session.rate_buckets.pay_refusal(limits, now).map(|wait| now + wait);
+                let reading = self.too_fast(client, text, limit, wait);
+                Some(if reading == Reading::On { self.pause_if_full(now, client) } else { reading })
+            }
             RateDecision::Abuse => {
                 self.counts.rate_abuses += 1;
                 self.close(client, CloseCode::RATE_ABUSE, "you ignored refusals and kept exceeding your rate");

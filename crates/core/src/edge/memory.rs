@@ -98,7 +98,7 @@ impl Session {
     /// Returns the approximate bytes kept for this session.
     pub(super) fn kept(&self) -> usize {
         let tracker = self.received.as_ref().map_or(0, |tracker| tracker.unacknowledged());
-        let translator = self.dialect.as_ref().map_or(0, |dialect| dialect.client.translator.retained_bytes());
+        let translator = self.dialect.as_ref().map_or(0, |dialect| dialect.translator.retained_bytes());
         self.buffer.bytes()
             + translator
             + self.buffer.len() * ENTRY_BYTES

@@ -33,6 +33,8 @@ pub(super) struct RateBuckets {
     messages: Cell<TokenBucket>,
     bytes: Cell<TokenBucket>,
     controls: Cell<TokenBucket>,
+    /// Refused messages.
+    refusals: Cell<TokenBucket>,
     /// Its time in the table's list of unused sets. `None`: a session uses it.
     unused_until: Cell<Option<Instant>>,
 }
@@ -40,7 +42,8 @@ pub(super) struct RateBuckets {
 impl RateBuckets {
     pub(super) fn full(now: Instant, owner: Owner) -> Self {
         let full = || Cell::new(TokenBucket::full(now));
-        Self { owner, messages: full(), bytes: full(), controls: full(), unused_until: Cell::new(None) }
+        let unused_until = Cell::new(None);
+        Self { owner, messages: full(), bytes: full(), controls: full(), refusals: full(), unused_until }
     }
 
     /// Returns the time until a message of this size is within the limits, and the limit that it
@@ -59,6 +62,15 @@ impl RateBuckets {
     pub(super) fn pay(&self, limits: &RateLimits, now: Instant, bytes: usize) {
         pay(&self.messages, limits.messages, now, 1);
         pay(&self.bytes, limits.bytes, now, cost(bytes));
+    }
+
+    /// Counts a refused message. Returns the time until the next one may be read: each second as
+    /// many messages are refused as are accepted. `None`: it may be read now.
+    pub(super) fn pay_refusal(&self, limits: &RateLimits, now: Instant) -> Option<Duration> {
+        let per_second = limits.messages?.per_second;
+        let rate = Rate { per_second, burst: per_second };
+        pay(&self.refusals, Some(rate), now, 1);
+        self.refusals.get().wait(now, rate, 1)
     }
 
     /// Returns the limits and their present levels, for the client.
@@ -103,7 +115,8 @@ impl RateBuckets {
 
     fn latest_full_at(&self) -> Instant {
         let full_at = |bucket: &Cell<TokenBucket>| bucket.get().full_at();
-        full_at(&self.messages).max(full_at(&self.bytes)).max(full_at(&self.controls))
+        let accepted = full_at(&self.messages).max(full_at(&self.bytes)).max(full_at(&self.controls));
+        accepted.max(full_at(&self.refusals))
     }
 }
 

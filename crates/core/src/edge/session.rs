@@ -13,7 +13,6 @@ use slotmap::SlotMap;
 use super::attachments::Link;
 use super::confirms::Confirms;
 use super::deduplicator::Deduplicator;
-use super::dialects::DialectSession;
 use super::liveness_proof::LivenessProof;
 use super::output::{Output, Pool};
 use super::phase::SessionPhase;
@@ -122,6 +121,8 @@ pub struct Session {
     /// The rates that its token's subject, or its client, has used.
     pub(super) rate_buckets: Rc<RateBuckets>,
     pub(super) refusals: Refusals,
+    /// Time before which the client is not read: it exceeds its rate. `None`: it does not.
+    pub(super) read_at: Option<Instant>,
     pub(super) output: Output,
     /// `true` if it is in the edge's list of clients with output.
     pub(super) output_is_listed: bool,
@@ -132,7 +133,7 @@ pub struct Session {
     /// Time of a heartbeat ping without an answer. `None`: no such ping.
     pub(super) pinged: Option<Instant>,
     /// Its translator. `None`: a client of the native protocol.
-    pub(super) dialect: Option<Box<DialectSession>>,
+    pub(super) dialect: Option<Box<DialectClient>>,
     /// Time of the last [`Self::paused_frame`], or of the pause. Unused while the client is read.
     pub(super) last_pong: Instant,
     /// `true` if the node waits for `Alive`.
@@ -169,12 +170,13 @@ impl Session {
             deduplicator: Deduplicator::default(),
             rate_buckets,
             refusals: Refusals::default(),
+            read_at: None,
             output: Output::default(),
             output_is_listed: false,
             confirm_is_listed: false,
             heard: now,
             pinged: None,
-            dialect: dialect.map(|client| Box::new(DialectSession { client, read_at: None })),
+            dialect: dialect.map(Box::new),
             last_pong: now,
             probed: false,
             pongs_due: 0,
@@ -255,7 +257,9 @@ impl Session {
     /// Returns `true` if the client must not be read now: too many of its messages have no outcome,
     /// or its translator or rate allows no further ones.
     pub(super) fn must_wait(&self, now: Instant, limits: &RetransmitLimits) -> bool {
-        self.buffer.is_full(limits) || self.dialect.as_ref().is_some_and(|dialect| dialect.is_full(now))
+        self.buffer.is_full(limits)
+            || self.read_at.is_some_and(|at| now < at)
+            || self.dialect.as_ref().is_some_and(|dialect| dialect.translator.is_full())
     }
 
     /// Returns `true` if messages of other clients must wait at their nodes: the output is half

@@ -52,7 +52,7 @@ impl EdgeCore {
                 continue;
             }
             if let Some(dialect) = &session.dialect {
-                figures.dialect_sockets[dialect.client.dialect as usize] += 1;
+                figures.dialect_sockets[dialect.dialect as usize] += 1;
                 if dialect.is_due(now) {
                     due.push(client);
                 }

@@ -63,6 +63,24 @@ fn message_over_the_rate_is_refused_with_a_wait_and_dropped() {
 }
 
 #[test]
+fn refused_client_is_read_no_faster_than_its_rate() {
+    let (mut edge, client) = Edge::with_paced(MESSAGES);
+    (1..=19).for_each(|id| assert_eq!(edge.say(client, &signal(id)), Reading::On));
+    assert_eq!(edge.say(client, &signal(20)), Reading::Paused, "ten were accepted, and ten refused");
+    assert_eq!((edge.ups(), edge.core.counts().over_message_rate), (10, 10));
+
+    edge.now += Duration::from_millis(99);
+    edge.core.sweep(edge.now);
+    assert!(!edge.reads_again(client));
+    edge.now += Duration::from_millis(1);
+    edge.core.sweep(edge.now);
+    assert!(edge.reads_again(client));
+    assert_eq!(edge.say(client, &signal(21)), Reading::On);
+    assert_eq!(edge.say(client, &signal(22)), Reading::Paused);
+    assert_eq!((edge.ups(), edge.core.counts().over_message_rate), (1, 11));
+}
+
+#[test]
 fn welcome_has_the_rates_of_the_client_and_their_levels() {
     let mut edge = Edge::paced(MESSAGES);
     let client = edge.connect(false, None, None);
