@@ -63,11 +63,12 @@ impl Node {
 
     /// Passes the items for other nodes to their lanes. Returns them.
     pub(crate) fn fill_lanes(&mut self) -> Vec<Vec<u8>> {
+        let outputs = self.rooms.take_outputs();
         let mut items = Vec::new();
-        for output in self.rooms.take_outputs() {
+        for output in outputs.queue {
             if let Output::ToNode { to, item, .. } = output {
                 *self.around.lanes.entry(to).or_default() += item.len();
-                items.push(item);
+                items.push(outputs.items[item].to_vec());
             }
         }
         items

@@ -57,7 +57,7 @@ pub use self::context::{Context, Peer, Socket, Step};
 pub use self::machine::{NodeProcess, Rooms, SocketKey};
 pub use self::op::{Change, Member, OpResult, Operation, Request, Requester, Seat, SeatStatus, Stamp, Unavailable};
 pub use self::options::{RoomEvents, RoomOptions};
-pub use self::outputs::Output;
+pub use self::outputs::{Output, Outputs};
 pub use self::replication::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
 pub use self::room::Room;
 pub use self::rules::Rules;

@@ -1,5 +1,5 @@
 //! All rooms of a node, as one machine: rooms with seats of its clients, and rooms that it owns or
-//! backs up. An input is a [`Step`]. What it decides waits as [`Output`]s, in order.
+//! backs up. An input is a [`Step`]. What it decides waits in [`Outputs`].
 
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
@@ -10,7 +10,7 @@ use signaling_wire::{Incarnation, SessionId};
 use crate::counted::ByteTotal;
 use crate::replication::MeshRooms;
 use crate::seats::LocalRooms;
-use crate::{Context, Output, RoomSettings, Step};
+use crate::{Context, Outputs, RoomSettings, Step};
 
 slotmap::new_key_type! {
     /// Key of a client's session with one socket at its node. After the session is removed it names
@@ -66,13 +66,13 @@ impl<M> Rooms<M> {
     }
 
     /// Takes all outputs, in order.
-    pub fn take_outputs(&mut self) -> Vec<Output<M>> {
-        self.local.outputs.take()
+    pub fn take_outputs(&mut self) -> Outputs<M> {
+        std::mem::take(&mut self.local.outputs)
     }
 
-    /// Gives the memory of taken outputs back.
-    pub fn reuse_outputs(&mut self, taken: Vec<Output<M>>) {
-        self.local.outputs.reuse(taken);
+    /// Gives the memory of outputs back that were taken and carried out.
+    pub fn reuse_outputs(&mut self, done: Outputs<M>) {
+        self.local.outputs.reuse(done);
     }
 
     /// Returns the number of items for nodes that were dropped, for lack of room in a lane or as

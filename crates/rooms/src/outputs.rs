@@ -1,7 +1,7 @@
 //! Effects that rooms decide, in order. The node applies them after each input, so that rooms
 //! change no session, socket or lane themselves.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use signaling_protocol::{ClientId, NodeId};
@@ -59,8 +59,8 @@ pub enum Output<M> {
     ToNode {
         /// The node.
         to: NodeId,
-        /// The encoded item.
-        item: Vec<u8>,
+        /// The encoded item: its place in [`Outputs::items`].
+        item: Range<usize>,
         /// `true` to send it without the flush delay.
         is_urgent: bool,
     },
@@ -84,20 +84,24 @@ pub enum Output<M> {
     },
 }
 
-/// Maximum outputs for which memory is kept between inputs.
+/// Maximum outputs, and bytes of items, for which memory is kept between inputs.
 const MAX_IDLE: usize = 1_024;
+const MAX_IDLE_BYTES: usize = 256 * 1024;
 
 /// Outputs that are not carried out yet.
 #[derive(Debug)]
-pub(crate) struct Outputs<M> {
-    queue: Vec<Output<M>>,
-    /// Bytes of items in `queue`, by their node.
-    bytes_to: BTreeMap<NodeId, usize>,
+pub struct Outputs<M> {
+    /// The outputs, in order.
+    pub queue: Vec<Output<M>>,
+    /// The encoded items for nodes.
+    pub items: Vec<u8>,
+    /// Bytes of items in `queue`, by their node: few between two inputs.
+    bytes_to: Vec<(NodeId, usize)>,
 }
 
 impl<M> Default for Outputs<M> {
     fn default() -> Self {
-        Self { queue: Vec::new(), bytes_to: BTreeMap::new() }
+        Self { queue: Vec::new(), items: Vec::new(), bytes_to: Vec::new() }
     }
 }
 
@@ -106,34 +110,35 @@ impl<M> Outputs<M> {
         self.queue.push(output);
     }
 
-    /// Adds an encoded item for a node whose lane has room.
-    fn push_item(&mut self, to: &NodeId, item: Vec<u8>, is_urgent: bool) {
-        match self.bytes_to.get_mut(to) {
-            Some(queued) => *queued += item.len(),
-            None => drop(self.bytes_to.insert(to.clone(), item.len())),
+    /// Adds the item that `append` encodes, for a node whose lane has room.
+    fn push_item(&mut self, to: &NodeId, is_urgent: bool, append: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.items.len();
+        append(&mut self.items);
+        let item = start..self.items.len();
+        match self.bytes_to.iter_mut().find(|(node, _)| node == to) {
+            Some((_, queued)) => *queued += item.len(),
+            None => self.bytes_to.push((to.clone(), item.len())),
         }
         self.queue.push(Output::ToNode { to: to.clone(), item, is_urgent });
     }
 
     pub(crate) fn bytes_to(&self, node: &NodeId) -> usize {
-        self.bytes_to.get(node).copied().unwrap_or_default()
+        self.bytes_to.iter().find(|(of, _)| of == node).map_or(0, |(_, queued)| *queued)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Takes all outputs, in order.
-    pub(crate) fn take(&mut self) -> Vec<Output<M>> {
-        self.bytes_to.clear();
-        std::mem::take(&mut self.queue)
-    }
-
-    /// Gives the memory of taken outputs back.
-    pub(crate) fn reuse(&mut self, taken: Vec<Output<M>>) {
+    /// Keeps the memory of outputs that were carried out, if there are no others.
+    pub(crate) fn reuse(&mut self, mut done: Self) {
         if self.queue.is_empty() {
-            self.queue = taken;
-            self.queue.shrink_to(MAX_IDLE);
+            done.queue.clear();
+            done.queue.shrink_to(MAX_IDLE);
+            done.items.clear();
+            done.items.shrink_to(MAX_IDLE_BYTES);
+            done.bytes_to.clear();
+            *self = done;
         }
     }
 }
@@ -142,14 +147,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Sends an item to a node. `is_urgent`: without the flush delay. Returns `false` and drops it
     /// if the node is unknown or its lane is full.
     pub(crate) fn send_item(&mut self, to: &NodeId, item: &Item<'_>, is_urgent: bool) -> bool {
-        self.send_bytes(to, encoded(item), is_urgent)
+        self.send_encoded(to, is_urgent, |out| item.append(out))
     }
 
-    /// Sends an encoded item as [`Self::send_item`].
-    pub(crate) fn send_bytes(&mut self, to: &NodeId, item: Vec<u8>, is_urgent: bool) -> bool {
+    /// Sends the item that `append` encodes, as [`Self::send_item`].
+    pub(crate) fn send_encoded(&mut self, to: &NodeId, is_urgent: bool, append: impl FnOnce(&mut Vec<u8>)) -> bool {
         let has_room = self.lane_to(to).is_some_and(|lane| lane.queued < lane.limit);
         if has_room {
-            self.local.outputs.push_item(to, item, is_urgent);
+            self.local.outputs.push_item(to, is_urgent, append);
         } else {
             self.local.dropped += 1;
         }
@@ -163,7 +168,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let Some(Peer { queued, limit, .. }) = self.lane_to(to) else { return false };
         let has_room = queued == 0 || (queued < limit / 2 && queued + bytes < limit);
         if has_room {
-            items.iter().for_each(|item| self.local.outputs.push_item(to, encoded(item), true));
+            items.iter().for_each(|item| self.local.outputs.push_item(to, true, |out| item.append(out)));
         }
         has_room
     }
@@ -179,12 +184,6 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let peer = self.cx.peer(node.as_str())?;
         Some(Peer { queued: peer.queued + self.local.outputs.bytes_to(node), ..peer })
     }
-}
-
-pub(crate) fn encoded(item: &Item<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    item.append(&mut bytes);
-    bytes
 }
 
 #[cfg(test)]

@@ -16,13 +16,14 @@ impl NodeCore {
             return;
         }
         let mut outputs = self.rooms.take_outputs();
-        for output in outputs.drain(..) {
-            self.apply(now, output);
+        for output in outputs.queue.drain(..) {
+            self.apply(now, output, &outputs.items);
         }
         self.rooms.reuse_outputs(outputs);
     }
 
-    fn apply(&mut self, now: Instant, output: Output<OutboundMessage>) {
+    /// Applies an output. `items`: those of [`Output::ToNode`].
+    fn apply(&mut self, now: Instant, output: Output<OutboundMessage>, items: &[u8]) {
         match output {
             Output::ToClient { to, text } => self.send_text(to, &text),
             Output::Answer { to, seq, outcome, text, is_ordered: true } => {
@@ -42,7 +43,11 @@ impl NodeCore {
                 // messages.
                 self.count_outcome(from, number, false);
             }
-            Output::ToNode { to, item, is_urgent } => self.peers.note_encoded(&to, &item, is_urgent),
+            Output::ToNode { to, item, is_urgent } => {
+                if let Some(item) = items.get(item) {
+                    self.peers.note_encoded(&to, item, is_urgent);
+                }
+            }
             Output::State { of, state } => {
                 if let Some(session) = self.directory.get(of) {
                     self.trunks.send(session.trunk, &ToEdge::SessionState { slot: session.slot, state: &state });

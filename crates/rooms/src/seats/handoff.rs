@@ -11,7 +11,6 @@ use super::LocalRooms;
 use super::room_session::{
     Command, CommandKind, LocalSeat, NO_STATE, RoomSession, attachment_at_next_node, is_behind, is_earlier_attachment,
 };
-use crate::outputs::encoded;
 use crate::{Context, Output, Requester, Rooms, Socket, SocketKey, Step};
 
 impl<M> LocalRooms<M> {
@@ -173,8 +172,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub fn forward_seats(&mut self, node: &NodeId, Attachment { accepted_at_us, session, .. }: Attachment) {
         let is_older = |known: &&RoomSession<M>| known.accepted_at_us < accepted_at_us && !known.seats.is_empty();
         let Some(former) = self.local.sessions.get(&session).filter(is_older) else { return };
-        let item = encoded(&former.seats_item(session));
-        self.send_bytes(node, item, false);
+        let mut item = Vec::new();
+        former.seats_item(session).append(&mut item);
+        self.send_encoded(node, false, |out| out.extend_from_slice(&item));
     }
 
     /// Merges seats that arrive after their lingering session, which may have been resumed since.
