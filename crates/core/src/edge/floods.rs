@@ -48,8 +48,7 @@ impl EdgeCore {
             // `received` frees memory, so it always counts.
             RateDecision::Wait(..) if matches!(message, EdgeMessage::Received { .. }) => None,
             RateDecision::Wait(limit, wait) => {
-                // Refusals cost the edge as much as messages do.
-                session.read_at = session.rate_buckets.pay_refusal(limits, now).map(|wait| now + wait);
+                session.read_at = session.rate_buckets.pay_refusal(now).map(|wait| now + wait);
                 let reading = self.too_fast(client, text, limit, wait);
                 Some(if reading == Reading::On { self.pause_if_full(now, client) } else { reading })
             }

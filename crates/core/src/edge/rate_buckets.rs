@@ -23,6 +23,10 @@ const MAX_UNUSED: usize = 20_000;
 /// Cost of a message in bytes in addition to its own, so that short ones are not free.
 const FRAME_BYTES: u32 = 64;
 
+/// Rate of refused messages, above which a client is not read: the usual one of accepted messages,
+/// since both cost as much.
+const REFUSALS: Rate = Rate { per_second: 200, burst: 1_000 };
+
 /// A token subject or client id. The subject of a native client's token is its client id.
 type Owner = Rc<str>;
 
@@ -64,13 +68,11 @@ impl RateBuckets {
         pay(&self.bytes, limits.bytes, now, cost(bytes));
     }
 
-    /// Counts a refused message. Returns the time until the next one may be read: each second as
-    /// many messages are refused as are accepted. `None`: it may be read now.
-    pub(super) fn pay_refusal(&self, limits: &RateLimits, now: Instant) -> Option<Duration> {
-        let per_second = limits.messages?.per_second;
-        let rate = Rate { per_second, burst: per_second };
-        pay(&self.refusals, Some(rate), now, 1);
-        self.refusals.get().wait(now, rate, 1)
+    /// Counts a refused message. Returns the time until the next message may be read. `None`: it
+    /// may be read now.
+    pub(super) fn pay_refusal(&self, now: Instant) -> Option<Duration> {
+        pay(&self.refusals, Some(REFUSALS), now, 1);
+        self.refusals.get().wait(now, REFUSALS, 1)
     }
 
     /// Returns the limits and their present levels, for the client.
