@@ -42,8 +42,8 @@ metrics! {
             "Uplink frames without an outcome, sent when a node attaches their session: again, or for the first time";
         handoffs: Counter = "signaling_handoffs_total", "Handoffs to another node started, behind an open socket";
         read_pauses: Counter = "signaling_client_read_pauses_total",
-            "Times that the edge stopped reading a client: too many of its messages had no outcome, or a dialect's \
-             client was over its rate or had a full translator";
+            "Times that the edge stopped reading a client: too many of its messages had no outcome or were refused, \
+             or a dialect's client was over its rate or had a full translator";
         refused: By<RefusalReason> = "signaling_refused_connects_total",
             "Connections and requests of clients refused or closed, by HTTP status or cause";
         violations: By<ViolationLabel> = "signaling_client_violations_total",

@@ -59,7 +59,7 @@ pub enum Output<M> {
     ToNode {
         /// The node.
         to: NodeId,
-        /// The encoded item: its place in [`Outputs::items`].
+        /// The encoded item: its place in [`Outputs::items`] of the same outputs.
         item: Range<usize>,
         /// `true` to send it without the flush delay.
         is_urgent: bool,
@@ -152,13 +152,18 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Sends the item that `append` encodes, as [`Self::send_item`].
     pub(crate) fn send_encoded(&mut self, to: &NodeId, is_urgent: bool, append: impl FnOnce(&mut Vec<u8>)) -> bool {
-        let has_room = self.lane_to(to).is_some_and(|lane| lane.queued < lane.limit);
+        let has_room = self.has_room(to);
         if has_room {
             self.local.outputs.push_item(to, is_urgent, append);
         } else {
             self.local.dropped += 1;
         }
         has_room
+    }
+
+    /// Returns `true` if the lane to a node has room for an item. `false` for an unknown node.
+    pub(crate) fn has_room(&self, to: &NodeId) -> bool {
+        self.lane_to(to).is_some_and(|lane| lane.queued < lane.limit)
     }
 
     /// Sends items of about this size that belong together. Returns `false` and drops all if the

@@ -73,7 +73,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
         Mutant::Barrier => (parted_rooms(), Promise(844)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(763)),
-        Mutant::RoomReports => (Size { nodes: 2, faults: 14, ..lost_rooms() }, Promise(609)),
+        Mutant::RoomReports => (Size { nodes: 2, faults: 14, kinds: vec![Crash], ..lost_rooms() }, Promise(29)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 300)),
         Mutant::LateBatches => (Size { faults: 6, hasty_percent: 60, kinds: vec![CutLane], ..all() }, Promise(13)),
         Mutant::LateFrames => (late_trunks(), Promise(60)),
@@ -89,7 +89,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Eviction => (all(), Promise(7)),
         Mutant::Relays => (all(), Promise(41)),
         Mutant::Via => (all(), Promise(48)),
-        Mutant::Takeover => (crowd(), Promise(256)),
+        Mutant::Takeover => (Size { edges: 4, ..crowd() }, Promise(266)),
         // Edges skip late copies themselves, so only the outcomes need the grace time.
         Mutant::LateOutcomes => (hurried(), More("unavailable though written", 150)),
         // Clients come back while a node is paused, and their former sockets resume.

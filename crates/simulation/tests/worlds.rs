@@ -5,7 +5,8 @@ use clap::ValueEnum as _;
 use signaling_simulation::{Counters, FaultKind, Preset, Size, run, run_digested};
 
 /// Options of a world, its seed, and the violation that it once showed.
-const MENDED: [(&str, u64, &str); 27] = [
+const MENDED: [(&str, u64, &str); 28] = [
+    (Preset::Large.options(), 112_004_783, "node back in the view had missed a change"),
     (Preset::Large.options(), 5_200_511, "restored seat above the capacity"),
     (Preset::Large.options(), 5_200_319, "restored seat above the capacity"),
     (Preset::Large.options(), 6_001_233, "resumed session lost the seats of its ended socket"),

@@ -1,4 +1,5 @@
-//! Refuses messages and control frames above a client's rate. `inputs` and `dialects` call it.
+//! Refuses messages and control frames above a client's rate, and reads a client more slowly that
+//! goes on.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};

@@ -205,8 +205,8 @@ pub struct Counts {
     pub retransmissions: u64,
     /// Handoffs started.
     pub handoffs: u64,
-    /// Read pauses: a retransmit buffer or a translator was full, or a dialect's client was above
-    /// its rate.
+    /// Read pauses: a retransmit buffer or a translator was full, a dialect's client was above its
+    /// rate, or a native one got too many refusals.
     pub read_pauses: u64,
     /// Messages of native clients refused by the message rate.
     pub over_message_rate: u64,

@@ -18,14 +18,17 @@ use super::{KickName, VerifiedToken};
 use signaling_wire::rate::{Rate, TokenBucket};
 
 /// Maximum sets without sessions, about 6 MB of memory: an edge takes 2,000 new clients/s, and a
-/// set is full 10 s after its last use.
+/// set is usually full 10 s after its last use.
 const MAX_UNUSED: usize = 20_000;
 /// Cost of a message in bytes in addition to its own, so that short ones are not free.
 const FRAME_BYTES: u32 = 64;
 
-/// Rate of refused messages, above which a client is not read: the usual one of accepted messages,
-/// since both cost as much.
+/// Rate of refused messages, above which a client is not read: the default one of accepted
+/// messages, since both cost as much.
 const REFUSALS: Rate = Rate { per_second: 200, burst: 1_000 };
+/// Maximum time for which refusals keep a client from being read. Many sockets of a token subject
+/// share its refusals.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// A token subject or client id. The subject of a native client's token is its client id.
 type Owner = Rc<str>;
@@ -72,7 +75,7 @@ impl RateBuckets {
     /// may be read now.
     pub(super) fn pay_refusal(&self, now: Instant) -> Option<Duration> {
         pay(&self.refusals, Some(REFUSALS), now, 1);
-        self.refusals.get().wait(now, REFUSALS, 1)
+        self.refusals.get().wait(now, REFUSALS, 1).map(|wait| wait.min(MAX_PAUSE))
     }
 
     /// Returns the limits and their present levels, for the client.
@@ -96,7 +99,7 @@ impl RateBuckets {
         is_within
     }
 
-    /// Returns the time until each bucket is full.
+    /// Returns the time until each bucket is full. That of refusals protects this edge alone.
     fn debts(&self, now: Instant) -> RateDebts {
         let debt = |bucket: &Cell<TokenBucket>| {
             let left = bucket.get().full_at().saturating_duration_since(now);

@@ -1,4 +1,4 @@
-//! Decisions about a client's messages by its rate limits, for `floods`.
+//! Decisions about a client's messages by its rate limits.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use super::rate_buckets::RateBuckets;
 use signaling_wire::rate::Rate;
 
 /// Maximum rates of a token subject, or of a client without one. `None`: no limit. A native
-/// client's message above a rate is refused, a dialect's client is read later. A control frame
-/// above its rate closes the socket.
+/// client's message above a rate is refused. A dialect's client is read later, and so is a native
+/// one with too many refusals. A control frame above its rate closes the socket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateLimits {
     /// Messages.
@@ -55,7 +55,7 @@ struct Refused {
 }
 
 impl Refusals {
-    /// Decides about a message of this size. A refused message costs nothing.
+    /// Decides about a message of this size. A refused message costs nothing of the rates.
     pub(super) fn message(
         &mut self,
         buckets: &RateBuckets,

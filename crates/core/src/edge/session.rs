@@ -121,7 +121,8 @@ pub struct Session {
     /// The rates that its token's subject, or its client, has used.
     pub(super) rate_buckets: Rc<RateBuckets>,
     pub(super) refusals: Refusals,
-    /// Time before which the client is not read: it exceeds its rate. `None`: it does not.
+    /// Time before which the client is not read: it exceeds its rate, or a native one got too many
+    /// refusals. `None`: neither.
     pub(super) read_at: Option<Instant>,
     pub(super) output: Output,
     /// `true` if it is in the edge's list of clients with output.

@@ -82,7 +82,14 @@ impl EnvelopeQueue {
     /// Removes the envelopes of these outbound queues.
     pub(super) fn forget(&mut self, queues: &FxHashSet<QueueId>) {
         self.queue.retain(|(envelope, _)| !queues.contains(&envelope.queue_id));
-        self.bytes = self.queue.iter().map(|(_, bytes)| bytes).sum();
+        // The first one of a broadcast's copies may have gone, which counted with the text.
+        let mut last = None;
+        self.bytes = 0;
+        for (envelope, bytes) in &mut self.queue {
+            *bytes = envelope.cost_after(last);
+            self.bytes += *bytes;
+            last = Some(&*envelope);
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {

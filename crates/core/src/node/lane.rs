@@ -1,5 +1,5 @@
-//! The lane to a peer: queued items, and a window of batches without an acknowledgement. `peers`
-//! and `view` call this module. Items other than envelopes and outcomes are notes.
+//! The lane to a peer: queued items, and a window of batches without an acknowledgement. Items
+//! other than envelopes and outcomes are notes.
 //!
 //! A lane sends its batches in one exchange after another. When an exchange ends, the next one
 //! sends the whole window again, with the same numbers and the present TTLs.
@@ -62,7 +62,7 @@ struct SentBatch {
     number: BatchNumber,
     /// Time at which it was first sent, later by pauses of this process.
     since: Instant,
-    /// Bytes of its frame; before that an estimate.
+    /// Bytes of its last frame. 0: it had none.
     bytes: usize,
     envelopes: Vec<QueuedEnvelope>,
     outcomes: Vec<QueuedOutcome>,
@@ -75,8 +75,9 @@ impl SentBatch {
     }
 
     /// Returns the frame of the batch with the present TTLs, for an exchange with this start.
-    fn frame(&self, start: Instant, now: Instant) -> Vec<u8> {
-        lane::frame(self.bytes, |out| {
+    /// `expected`: about its bytes.
+    fn frame(&self, start: Instant, now: Instant, expected: usize) -> Vec<u8> {
+        lane::frame(expected, |out| {
             forward::start(out, self.number, Elapsed::between(start, now));
             let same = self.envelopes.chunk_by(QueuedEnvelope::is_copied_by);
             same.for_each(|same| QueuedEnvelope::append(same, now, out));
@@ -327,25 +328,25 @@ impl Lane {
         if self.is_cut() || self.wants() == FlushUrgency::Idle {
             return None;
         }
-        let is_new = self.sent == self.window.len();
-        if is_new {
+        let mut expected = 0;
+        if self.sent == self.window.len() {
             *batches = batches.plus(1);
-            let batch = self.next_batch(now, *batches);
+            let (batch, bytes) = self.next_batch(now, *batches);
             self.window.push_back(batch);
+            expected = bytes;
         }
         self.sent += 1;
         (self.sent_at, self.is_beat_due) = (now, false);
         let batch = self.window.get_mut(self.sent - 1)?;
-        let frame = batch.frame(self.start, now);
-        if is_new {
-            // The peer counts these bytes too, and acknowledges a quarter of the window at once.
-            batch.bytes = frame.len();
-            self.window_bytes += batch.bytes;
-        }
+        let frame = batch.frame(self.start, now, expected.max(batch.bytes));
+        // The peer counts these bytes too, and acknowledges a quarter of the window at once.
+        self.window_bytes = self.window_bytes - batch.bytes + frame.len();
+        batch.bytes = frame.len();
         Some(frame)
     }
 
-    fn next_batch(&mut self, now: Instant, number: BatchNumber) -> SentBatch {
+    /// Returns the next batch, and about the bytes of its frame.
+    fn next_batch(&mut self, now: Instant, number: BatchNumber) -> (SentBatch, usize) {
         let mut envelopes = Vec::with_capacity(self.envelopes.len());
         let mut bytes = 0;
         while bytes < limits::BATCH_TARGET_BYTES
@@ -358,7 +359,7 @@ impl Lane {
         let notes = self.notes.take();
         self.has_urgent_note &= !self.notes.is_empty();
         bytes += outcomes.len() * OUTCOME_BYTES + notes.len() + OUTCOME_BYTES;
-        SentBatch { number, since: now, bytes, envelopes, outcomes, notes }
+        (SentBatch { number, since: now, bytes: 0, envelopes, outcomes, notes }, bytes)
     }
 }
 
@@ -525,12 +526,14 @@ mod tests {
         for number in 0..100 {
             let to = ClientId::new(&format!("client-{number}")).unwrap();
             let sent = Message { payload: Rc::clone(&copy.sent.payload), ..copy.sent.clone() };
-            assert!(lane.push(QueuedEnvelope { to, sent, ..copy.clone() }));
+            assert!(lane.push(QueuedEnvelope { to, sent, queue_id: QueueId(number), ..copy.clone() }));
         }
         assert!(lane.waiting_bytes() < 100_000, "{}", lane.waiting_bytes());
+        lane.forget(&FxHashSet::from_iter([QueueId(0)]));
+        assert!(lane.waiting_bytes() > 64 * 1024, "the others have the text");
         let frame = lane.take_frame(now, &mut batches).unwrap();
         assert_eq!((lane.window_bytes, lane.waiting_bytes()), (frame.len(), frame.len()));
-        assert!(matches!(&items(&frame).2[..], [Item::Copies { others, .. }] if others.len() == 99));
+        assert!(matches!(&items(&frame).2[..], [Item::Copies { others, .. }] if others.len() == 98));
     }
 
     #[test]
@@ -550,7 +553,7 @@ mod tests {
         });
         assert_eq!(numbers.take(3).collect::<Vec<_>>(), [1_000, 1, 2]);
         lane.forget(&FxHashSet::from_iter([QueueId(1)]));
-        assert!(lane.is_idle());
+        assert_eq!((lane.waiting_bytes() - lane.window_bytes, lane.is_idle()), (0, true));
     }
 
     #[test]

@@ -345,6 +345,20 @@ mod tests {
     }
 
     #[test]
+    fn queue_is_bulk_from_a_broadcast_on_until_it_is_empty() {
+        let (mut queue, now) = queue();
+        let deadline = Deadline { expires: now + LIFE, may_hold: true };
+        send(&mut queue, now, 1, LIFE);
+        assert!(!queue.is_bulk);
+        queue.push(now, OutboundMessage::copy(MessageNumber(2), Seq(2), deadline, Rc::from(&b"{}"[..]), true));
+        send(&mut queue, now, 3, LIFE);
+        assert!(queue.is_bulk, "message 3 must not pass the broadcast");
+        (1..=3).for_each(|number| drop(queue.remove(now, MessageNumber(number))));
+        send(&mut queue, now, 4, LIFE);
+        assert!(!queue.is_bulk);
+    }
+
+    #[test]
     fn repeated_request_keeps_its_route_and_answers_the_last_frame() {
         let (mut queue, now) = queue();
         (1..=3).for_each(|number| send(&mut queue, now, number, LIFE));

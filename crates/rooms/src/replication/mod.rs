@@ -14,6 +14,7 @@
 //! | their backups and epochs | `backups` |
 //! | their seats: claims and expiry | `seats` |
 //! | copies of rooms that other nodes own | `copies` |
+//! | their versions for nodes that are back in the view | `returned` |
 //! | bytes of rooms: limit, refusals, rooms without clients | `space` |
 //! | the wait for all members before this node serves rooms of a new view | `barrier` |
 //!
@@ -26,6 +27,7 @@ mod copies;
 mod owner;
 mod received;
 mod requests;
+mod returned;
 mod seats;
 mod space;
 
@@ -76,6 +78,11 @@ pub(crate) struct MeshRooms {
     claim_requests: BTreeSet<(RoomName, NodeId)>,
     /// Owned rooms that are to get a backup. An operation on the room does not wait for a sweep.
     unassigned: BTreeSet<RoomName>,
+    /// Nodes that have joined the view, until the next sweep finds the announced rooms with seats
+    /// there.
+    joined: BTreeSet<NodeId>,
+    /// Rooms with seats at nodes that have joined the view. The nodes are to get their versions.
+    unsent_versions: BTreeMap<NodeId, BTreeSet<RoomName>>,
     /// Nodes that have left the view, until the next sweep finds the owned rooms with seats there.
     left: BTreeSet<NodeId>,
     /// Lost nodes whose seats in an owned room are to expire. A request for the room does not wait.
@@ -163,6 +170,8 @@ impl MeshRooms {
             outdated: BTreeMap::new(),
             reported: VecDeque::new(),
             unassigned: BTreeSet::new(),
+            joined: BTreeSet::new(),
+            unsent_versions: BTreeMap::new(),
             left: BTreeSet::new(),
             expiring: BTreeMap::new(),
             claim_requests: BTreeSet::new(),
@@ -208,12 +217,13 @@ impl MeshRooms {
         self.owner_of(room) == Some(self.id.as_str())
     }
 
-    /// Returns `true` if rare sweeps suffice: no request, copy, seat claim or confirmation is
-    /// pending.
+    /// Returns `true` if rare sweeps suffice: no request, copy, seat claim, version or confirmation
+    /// is pending.
     pub(super) fn is_idle(&self) -> bool {
         let all_sent = self.unsent.is_empty() && self.reported.is_empty() && self.claim_requests.is_empty();
         let all_done = all_sent && self.unassigned.is_empty() && self.left.is_empty() && self.expiring.is_empty();
-        self.requests.pending.is_empty() && all_done && self.barrier.is_idle()
+        let all_informed = self.joined.is_empty() && self.unsent_versions.is_empty();
+        self.requests.pending.is_empty() && all_done && all_informed && self.barrier.is_idle()
     }
 
     /// Returns `true` if the node may stop: no request of it is pending, and it keeps no room for a
@@ -255,6 +265,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.queue_unclaims_of_left();
         self.review_rooms(&joined);
         self.mesh.left = &before - &self.mesh.members;
+        self.mesh.joined.extend(joined.into_iter().filter(|node| *node != self.mesh.id));
         self.start_barrier();
         self.finish_barrier();
         self.answer_known_queries();
@@ -285,6 +296,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.continue_answers();
         self.send_unsent_copies();
         self.assign_backups();
+        self.send_versions();
         self.queue_unclaims_of_left();
         self.apply_unclaims();
         self.ask_for_claims();

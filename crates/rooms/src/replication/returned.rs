@@ -1,0 +1,116 @@
+//! Versions of rooms for nodes that are back in the view. Their lanes may have lost what this node
+//! announced meanwhile, and a node that misses changes requests the state.
+
+use signaling_protocol::{NodeId, RoomName};
+use signaling_wire::forward::Item;
+
+use super::MeshRooms;
+use crate::{Context, Stamp, Step};
+
+/// Maximum versions that one sweep sends to each node.
+const VERSIONS_PER_SWEEP: usize = 500;
+
+impl MeshRooms {
+    /// Returns the state and epoch of a room whose changes this node announces: as its backup, or
+    /// as its owner without one.
+    fn announced(&self, name: &RoomName) -> Option<(Stamp, u64)> {
+        let alone = self.owned.get(name).filter(|owned| owned.backup.is_none());
+        let alone = alone.map(|owned| (owned.room.stamp(), owned.at.epoch));
+        let backed_up = || self.copies.get(name).filter(|copy| copy.from.is_some());
+        alone.or_else(|| backed_up().map(|copy| (copy.room.stamp(), copy.at.epoch)))
+    }
+
+    /// Queues the rooms with seats at nodes that have joined the view.
+    fn queue_versions(&mut self) {
+        for node in std::mem::take(&mut self.joined) {
+            let owned = self.owned.iter().map(|(name, owned)| (name, &owned.room));
+            let rooms = owned.chain(self.copies.iter().map(|(name, copy)| (name, &copy.room)));
+            let with_seats: Vec<_> = rooms.filter(|(_, room)| room.has_seats_at(&node)).collect();
+            let names = with_seats.into_iter().map(|(name, _)| name.clone()).collect();
+            self.unsent_versions.insert(node, names);
+        }
+        self.unsent_versions.retain(|node, rooms| !rooms.is_empty() && self.members.contains(node));
+    }
+}
+
+impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Sends each node at most 500 versions, while its lane has room. Sweeps send the rest.
+    pub(super) fn send_versions(&mut self) {
+        self.mesh.queue_versions();
+        let mut unsent = std::mem::take(&mut self.mesh.unsent_versions);
+        for (node, rooms) in &mut unsent {
+            for _ in 0..VERSIONS_PER_SWEEP {
+                if !self.has_room(node) {
+                    break;
+                }
+                let Some(room) = rooms.pop_first() else { break };
+                self.send_version(&room, node);
+            }
+        }
+        self.mesh.unsent_versions = unsent;
+    }
+
+    fn send_version(&mut self, name: &RoomName, node: &NodeId) {
+        let Some((Stamp { incarnation, version }, epoch)) = self.mesh.announced(name) else { return };
+        let (room, changes) = (name.as_str(), Vec::new());
+        let item = Item::RoomChanged { room, incarnation, epoch, version, changes, queue_moved: true };
+        self.send_item(node, &item, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use signaling_wire::forward::LogPosition;
+
+    use super::super::copies::RoomCopy;
+    use super::*;
+    use crate::fixtures::{Node, requester};
+    use crate::{Operation, Room, Rules};
+
+    /// Returns a node with a copy of this room, which has a seat of n2.
+    fn backup_of(owner: Option<&str>) -> (Node, RoomName) {
+        let mut node = Node::new("n0", &["n0", "n1", "n2"]);
+        let name = node.room_of("n1");
+        let mut room = Room::default();
+        room.apply(
+            &Rules::default(),
+            1,
+            &Operation::Join { requester: requester("a", "n2", 1), data: None, capacity: None },
+        );
+        let from = owner.map(|owner| NodeId::new(owner).unwrap());
+        let at = LogPosition { epoch: 1, number: 1 };
+        node.rooms.mesh.copies.insert(name.clone(), RoomCopy { room, at, from, givers: BTreeSet::new() });
+        node.empty_lanes();
+        (node, name)
+    }
+
+    /// Returns the rooms whose versions are in the lanes after n2 has left and returned.
+    fn versions(node: &mut Node) -> Vec<String> {
+        node.set_view(&["n0", "n1"]);
+        node.sweep();
+        node.empty_lanes();
+        node.set_view(&["n0", "n1", "n2"]);
+        node.sweep();
+        let items = node.fill_lanes();
+        let versions = items.iter().filter_map(|bytes| match Item::take(&mut &bytes[..]) {
+            Ok(Item::RoomChanged { room, changes, .. }) if changes.is_empty() => Some(room.to_owned()),
+            _ => None,
+        });
+        versions.collect()
+    }
+
+    #[test]
+    fn node_that_returns_gets_versions_of_rooms_with_its_seats() {
+        let (mut node, name) = backup_of(Some("n1"));
+        assert_eq!(versions(&mut node), [name.as_str()]);
+        assert!(node.rooms.mesh.unsent_versions.values().all(BTreeSet::is_empty));
+    }
+
+    #[test]
+    fn copy_that_follows_no_owner_is_not_announced() {
+        let (mut node, _) = backup_of(None);
+        assert_eq!(versions(&mut node), [""; 0]);
+    }
+}
