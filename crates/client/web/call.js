@@ -102,9 +102,8 @@ export class Call extends Emitter {
     assertJson(data);
     checkOptions({ to }, OF_METHODS);
     const text = JSON.stringify(data);
-    const members = [...this.#memberById.values()].filter(({ id }) => id === (to ?? id));
-    const open = members.filter(({ channel }) => channel?.readyState === 'open');
-    return open.filter((member) => this.#sendTo(member, text)).map(({ id }) => id);
+    const members = [...this.#memberById.values()].filter(({ id, channel }) => id === (to ?? id) && channel?.readyState === 'open');
+    return members.filter((member) => this.#sendTo(member, text)).map(({ id }) => id);
   }
 
   /**

@@ -56,8 +56,7 @@ export function checkUrls(urls) {
 function addressOf(url) {
   try {
     const { href } = new URL(url.replace(/^http/i, 'ws'));
-    const parts = /^(wss?:\/\/[^/?#]+)\/?([^?#]+)?([^#]*)/.exec(href);
-    const [, origin, path = 'v1/connect', query] = /** @type {RegExpExecArray} */ (parts);
+    const [, origin, path = 'v1/connect', query] = /** @type {any} */ (/^(wss?:\/\/[^/?#]+)\/?([^?#]+)?([^#]*)/.exec(href));
     return `${origin}/${path}${query}`;
   } catch {
     refuse('url', url, 'a ws(s) or http(s) URL');

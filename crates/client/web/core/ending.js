@@ -19,7 +19,7 @@ const TOKEN_EXPIRED = 4003;
 
 /** Returns `true` if the client must not reconnect. @param {Ending} why */
 export function isFinal({ code = 0 }) {
-  return [GOODBYE, 1002, 1003, 1007, 1009].includes(code) || (code >= 4400 && code < 4500);
+  return [GOODBYE, 1002, 1003, 1007, 1009].includes(code) || Math.floor(code / 100) === 44;
 }
 
 /** Returns `true` if the server rejected the token. @param {Ending} why */

@@ -30,6 +30,8 @@ export class Requests {
   #sent = [];
   /** @type {Entry[]} */
   #queued = [];
+  /** Bytes that may be queued before the queue is measured again, at most those that are free. */
+  #free = 0;
 
   /** @param {{queue?: number, queueBytes?: number, timeoutMs?: number}} limits */
   constructor({ queue = QUEUE, queueBytes = QUEUE_BYTES, timeoutMs = REQUEST_TIMEOUT }) {
@@ -57,7 +59,9 @@ export class Requests {
     const entry = makeEntry(request, { ticket, until: now + this.#timeoutMs });
     const size = entry.bytes + `,"id":${this.#nextId + this.#queued.length}`.length;
     if (size > maxBytes) throw new MeshError('too_large', { message: `${size} bytes, over ${maxBytes}` });
-    const isFull = this.#queued.length >= this.#queue || sizeOf(this.#queued) + sizeOf([entry]) > this.#queueBytes;
+    this.#free -= sizeOf([entry]);
+    if (this.#free < 0) this.#free = this.#queueBytes - sizeOf([...this.#queued, entry]);
+    const isFull = this.#queued.length >= this.#queue || this.#free < 0;
     const isNext = this.#queued.length === 0 && this.#mayMoreBeSent();
     if (isFull && !isNext) throw new MeshError('queue_full');
     this.#lastTicket = ticket;
@@ -67,6 +71,7 @@ export class Requests {
 
   /** Queues a request of the client itself: a rejoin, or a `leave` after a join without a use. */
   add(request) {
+    this.#free = 0;
     this.#queued.push(makeEntry(request, { isOwn: true }));
   }
 
@@ -159,6 +164,7 @@ export class Requests {
     this.#sent = [];
     this.#queued = [];
     this.#nextId = 1;
+    this.#free = 0;
     return removed;
   }
 

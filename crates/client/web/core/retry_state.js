@@ -3,8 +3,8 @@ import { FIRST_BACKOFF, MAX_BACKOFF } from './rules.js';
 /** Attempts in a row without a lasting connection, and the longest wait before the next one. */
 export class RetryState {
   #attempts = 0;
-  /** Time of the first loss in the row. */
-  #since = 0;
+  /** Time of the first loss in the row, if any. */
+  #since = /** @type {number | undefined} */ (undefined);
 
   /**
    * Counts a loss and returns the longest wait before the next attempt, in milliseconds. It doubles
@@ -12,10 +12,8 @@ export class RetryState {
    * outage must not lead to a long one.
    */
   window(now) {
-    if (this.#attempts === 0) this.#since = now;
-    const doubled = FIRST_BACKOFF * 2 ** this.#attempts;
-    const outage = now - this.#since;
-    this.#attempts += 1;
-    return Math.min(MAX_BACKOFF, doubled, Math.max(FIRST_BACKOFF, 2 * outage));
+    const since = (this.#since ??= now);
+    const doubled = FIRST_BACKOFF * 2 ** this.#attempts++;
+    return Math.min(MAX_BACKOFF, doubled, Math.max(FIRST_BACKOFF, 2 * (now - since)));
   }
 }
