@@ -30,7 +30,7 @@ export class Requests {
   #sent = [];
   /** @type {Entry[]} */
   #queued = [];
-  /** Bytes that may be queued before the queue is measured again, at most those that are free. */
+  /** Bytes that may be queued before the queue is measured again: at most the free ones. */
   #free = 0;
 
   /** @param {{queue?: number, queueBytes?: number, timeoutMs?: number}} limits */
