@@ -79,7 +79,7 @@ impl EnvelopeQueue {
         Some(envelope)
     }
 
-    /// Removes the envelopes of these outbound queues.
+    /// Removes the envelopes whose outbound queue is in `queues`.
     pub(super) fn forget(&mut self, queues: &FxHashSet<QueueId>) {
         self.queue.retain(|(envelope, _)| !queues.contains(&envelope.queue_id));
         // The first one of a broadcast's copies may have gone, which counted with the text.

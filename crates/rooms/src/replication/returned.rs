@@ -25,8 +25,8 @@ impl MeshRooms {
         for node in std::mem::take(&mut self.joined) {
             let owned = self.owned.iter().map(|(name, owned)| (name, &owned.room));
             let rooms = owned.chain(self.copies.iter().map(|(name, copy)| (name, &copy.room)));
-            let with_seats: Vec<_> = rooms.filter(|(_, room)| room.has_seats_at(&node)).collect();
-            let names = with_seats.into_iter().map(|(name, _)| name.clone()).collect();
+            let with_seats = rooms.filter(|(_, room)| room.has_seats_at(&node));
+            let names = with_seats.map(|(name, _)| name.clone()).collect();
             self.unsent_versions.insert(node, names);
         }
         self.unsent_versions.retain(|node, rooms| !rooms.is_empty() && self.members.contains(node));
