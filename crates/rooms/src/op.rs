@@ -221,6 +221,8 @@ pub struct OpResult {
     pub incarnation: u64,
     /// Epoch of the owner and backup that carried out the operation. 0: not set yet.
     pub epoch: u64,
+    /// The epoch whose state that epoch continues. 0: none, or not set yet.
+    pub base: u64,
     /// The room's version now: it rises with each change, and with a restored member. Of a room
     /// with incarnation 0, the time of the operation in ms since 1970.
     pub version: u64,

@@ -124,6 +124,8 @@ pub enum Mutant {
     RoomCopied,
     /// Results and changes of rooms do not carry their epoch.
     RoomEpochs,
+    /// Nodes take an epoch of a room for a continuation of any other.
+    Bases,
     /// Nodes do not claim seats in rooms of other nodes.
     Claims,
     /// Seats that no node claims do not end.
@@ -164,6 +166,7 @@ impl Mutant {
     pub(crate) fn rooms(self, settings: &mut RoomSettings) {
         match self {
             Self::OwnChanges => settings.breaks = Some(RoomRule::OwnChanges),
+            Self::Bases => settings.breaks = Some(RoomRule::Bases),
             Self::UnclaimedSeats => settings.rules.stale = NEVER,
             Self::GoneClients => settings.rules.remembered = Duration::ZERO,
             _ => {}

@@ -67,6 +67,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::RepeatedRequests | Mutant::RoomCopied | Mutant::OwnChanges => (rooms(), Promise(0)),
         Mutant::ClaimSeats => (rooms(), Promise(5)),
         Mutant::RoomEpochs | Mutant::Claims | Mutant::LateDrops => (rooms(), Promise(0)),
+        Mutant::Bases => (parted_rooms(), Promise(0)),
         Mutant::GoneClients => (paused_pair(), Promise(43)),
         Mutant::UnclaimedSeats => (rooms(), Promise(10)),
         // Rooms have a backup, so a single crash loses no operation.

@@ -156,6 +156,9 @@ pub enum Item<'a> {
         incarnation: u64,
         /// Epoch of its owner and backup.
         epoch: u64,
+        /// The epoch whose state that epoch continues. 0: none. A receiver that follows another one
+        /// may have other changes with the same versions.
+        base: u64,
         /// Its version after the changes; each change raises it by one.
         version: u64,
         /// The changes, in order. Empty: only the version is known, or the queue has moved.
@@ -202,6 +205,8 @@ pub enum Item<'a> {
         room: &'a str,
         /// The last log entry in the copy.
         at: LogPosition,
+        /// The epoch whose state that of `at` continues. 0: none.
+        base: u64,
         /// Number of bytes before this part.
         offset: u64,
         /// Bytes of the room, a `signaling_rooms::Room` as [`codec::to_bytes`] writes it.

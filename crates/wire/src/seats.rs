@@ -32,6 +32,9 @@ pub struct SeatState<'a> {
     pub incarnation: u64,
     /// Version of the room state that the client has received. 0: none.
     pub version: u64,
+    /// Epoch of the room that its node followed then. 0: none. Two epochs may use one version for
+    /// different changes.
+    pub epoch: u64,
     /// Clients ahead in the waiting queue, as last sent to the client. `None`: not sent.
     pub ahead: Option<u64>,
     /// JSON for the other members. `None`: the client gave none.

@@ -57,6 +57,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         // The copy has number 1, which the log of a new room begins with: a backup that lost the
         // copy must not take the room for new.
         let number = u64::from(backup.is_some());
+        if owned.at.number > 0 {
+            // An epoch without entries and copy was not announced.
+            owned.base = owned.at.epoch;
+        }
         owned.at = LogPosition { epoch: clock.max(owned.at.epoch + 1), number };
         owned.is_sent = backup.is_none();
         owned.backup = backup;
@@ -89,8 +93,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     fn announce_version(&mut self, name: &RoomName) {
         let Some(owned) = self.mesh.owned.get(name) else { return };
         let Stamp { incarnation, version } = owned.room.stamp();
-        let (epoch, nodes) = (owned.at.epoch, owned.room.nodes());
-        let mut result = OpResult { incarnation, epoch, version, nodes, queue_moved: true, ..OpResult::default() };
+        let (epoch, base, nodes) = (owned.at.epoch, owned.base, owned.room.nodes());
+        let mut result =
+            OpResult { incarnation, epoch, base, version, nodes, queue_moved: true, ..OpResult::default() };
         self.announce(name, &mut result);
     }
 
@@ -98,7 +103,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     fn send_owned_copy(&mut self, name: &RoomName) {
         let Some(owned) = self.mesh.owned.get(name) else { return };
         let Some(backup) = owned.backup.clone() else { return };
-        let (state, at) = (codec::to_bytes(&owned.room), owned.at);
+        let (state, at) = (codec::to_bytes(&owned.room), (owned.at, owned.base));
         let is_sent = self.send_copy(&backup, name, &state, at);
         self.mesh.counts.copied += u64::from(is_sent);
         if let Some(owned) = self.mesh.owned.get_mut(name) {

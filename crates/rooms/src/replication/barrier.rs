@@ -198,7 +198,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         for _ in 0..MAX_COPIES_PER_MEMBER {
             let Some(room) = rooms.pop_front() else { return true };
             let copy = self.mesh.copies.get(&room);
-            let Some((state, at)) = copy.map(|copy| (codec::to_bytes(&copy.room), copy.at)) else { continue };
+            let Some((state, at)) = copy.map(|copy| (codec::to_bytes(&copy.room), (copy.at, copy.base))) else {
+                continue;
+            };
             if !self.send_copy(peer, &room, &state, at) {
                 rooms.push_front(room);
                 return false;
@@ -335,7 +337,10 @@ mod tests {
             room.apply(&Rules::default(), 1, &join);
             let incarnation = room.stamp().incarnation;
             let at = LogPosition { epoch: 5, number: 1 };
-            node.rooms.mesh.copies.insert(name.clone(), RoomCopy { room, at, from: None, givers: BTreeSet::new() });
+            node.rooms
+                .mesh
+                .copies
+                .insert(name.clone(), RoomCopy { room, at, base: 0, from: None, givers: BTreeSet::new() });
             node.step().room_requested(from_n1(1), (name.clone(), seen), claim());
             node.set_view(&["n0"]);
             let owned = node.rooms.owned(name.as_str()).unwrap();

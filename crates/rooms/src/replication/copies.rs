@@ -25,6 +25,8 @@ pub(super) struct RoomCopy {
     pub(super) room: Room,
     /// The last operation in it, or an earlier one, see `OwnedRoom::unconfirmed`.
     pub(super) at: LogPosition,
+    /// The epoch whose state that of `at` continues. 0: none.
+    pub(super) base: u64,
     /// The owner whose log it follows. `None`: it waits for the next owner.
     pub(super) from: Option<NodeId>,
     /// Nodes that sent copies for this node to take the room over.
@@ -53,11 +55,17 @@ impl MeshRooms {
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Sends a copy of a room. Returns `false` if the peer is unknown or its lane has no room now.
-    pub(super) fn send_copy(&mut self, to: &NodeId, room: &RoomName, state: &[u8], at: LogPosition) -> bool {
+    pub(super) fn send_copy(
+        &mut self,
+        to: &NodeId,
+        room: &RoomName,
+        state: &[u8],
+        (at, base): (LogPosition, u64),
+    ) -> bool {
         let parts = state.len().div_ceil(PART_BYTES);
         let part = |(index, part)| {
             let (offset, last) = ((index * PART_BYTES) as u64, index + 1 == parts);
-            Item::RoomCopy { room: room.as_str(), at, offset, part, last }
+            Item::RoomCopy { room: room.as_str(), at, base, offset, part, last }
         };
         let items: Vec<_> = state.chunks(PART_BYTES).enumerate().map(part).collect();
         self.send_items(to, state.len(), &items)
@@ -67,7 +75,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// limits of a copy and of all partial copies. A part of another copy of the sender drops the
     /// rest, as lanes keep their order. A backup then refuses the log behind the copy.
     pub(crate) fn room_copy_part(&mut self, sender: &NodeId, item: &Item<'_>) {
-        let &Item::RoomCopy { room, at, offset, part, last } = item else { return };
+        let &Item::RoomCopy { room, at, base, offset, part, last } = item else { return };
         let Ok(room) = RoomName::new(room) else { return };
         let key = (sender.clone(), room);
         let mut bytes = self.mesh.partial.remove(&key).filter(|_| offset > 0).unwrap_or_default();
@@ -81,23 +89,23 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if !last {
             self.mesh.partial.insert(key, bytes);
         } else if let Ok(state) = codec::from_bytes(&bytes) {
-            self.room_copy(sender, key.1, state, at);
+            self.room_copy(sender, key.1, state, (at, base));
         } else {
             self.local.dropped += 1;
         }
     }
 
-    fn room_copy(&mut self, sender: &NodeId, room: RoomName, state: Room, at: LogPosition) {
+    fn room_copy(&mut self, sender: &NodeId, room: RoomName, state: Room, (at, base): (LogPosition, u64)) {
         if self.mesh.owner_of(&room) == Some(sender.as_str()) {
             // This node is its backup from now on, unless it has a later copy that the owner lacks.
             let accepted = self.mesh.copies.get(&room).is_none_or(|known| known.at.epoch < at.epoch);
             if accepted {
-                let copy = RoomCopy { room: state, at, from: Some(sender.clone()), givers: BTreeSet::new() };
+                let copy = RoomCopy { room: state, at, base, from: Some(sender.clone()), givers: BTreeSet::new() };
                 self.mesh.copies.insert(room.clone(), copy);
             }
             self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted }, true);
         } else if self.mesh.owns(&room) {
-            let mut copy = RoomCopy { room: state, at, from: None, givers: BTreeSet::from([sender.clone()]) };
+            let mut copy = RoomCopy { room: state, at, base, from: None, givers: BTreeSet::from([sender.clone()]) };
             match self.mesh.owned.get_mut(&room) {
                 // The backup has seen a view with another owner, and follows this log no more.
                 Some(owned) if owned.at.epoch == at.epoch && owned.is_backed_up_by(sender) => {
@@ -141,8 +149,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let is_new = at.number == 1 && !self.mesh.copies.contains_key(&room);
         if is_new && self.mesh.owner_of(&room) == Some(sender.as_str()) {
             let start = LogPosition { number: 0, ..at };
-            let copy =
-                RoomCopy { room: Room::default(), at: start, from: Some(sender.clone()), givers: BTreeSet::new() };
+            let copy = RoomCopy {
+                room: Room::default(),
+                at: start,
+                base: 0,
+                from: Some(sender.clone()),
+                givers: BTreeSet::new(),
+            };
             self.mesh.copies.insert(room.clone(), copy);
         }
         let is_next = |copy: &RoomCopy| {
@@ -187,7 +200,7 @@ mod tests {
     fn send_parts(node: &mut Node, sender: &str, room: &str, bytes: usize) -> usize {
         let (sender, at, part) = (NodeId::new(sender).unwrap(), LogPosition { epoch: 1, number: 1 }, [0; PART_BYTES]);
         for offset in (0..bytes).step_by(PART_BYTES) {
-            let item = Item::RoomCopy { room, at, offset: offset as u64, part: &part, last: false };
+            let item = Item::RoomCopy { room, at, base: 0, offset: offset as u64, part: &part, last: false };
             node.step().room_copy_part(&sender, &item);
         }
         node.rooms.mesh.partial.values().map(Vec::len).sum()
@@ -228,7 +241,7 @@ mod tests {
         for former in ["n0", "n1", "n2"].map(id).into_iter().filter(|node| *node != owner).chain([owner.clone()]) {
             let mesh = &mut node.rooms.mesh;
             let at = LogPosition { epoch: 5, number: 1 };
-            let copy = RoomCopy { room: Room::default(), at, from: None, givers: BTreeSet::new() };
+            let copy = RoomCopy { room: Room::default(), at, base: 0, from: None, givers: BTreeSet::new() };
             mesh.copies.insert(room.clone(), copy);
             node.step().room_retired(&former, "r", 6);
             assert_eq!(node.rooms.mesh.waiting_copies(), usize::from(former != owner), "{former}");

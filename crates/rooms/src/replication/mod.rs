@@ -197,10 +197,11 @@ impl MeshRooms {
         self.requests.record_epoch(room, epoch);
     }
 
-    /// Returns the epoch of a room that this node owns or backs up. 0: it does neither.
-    fn epoch_of(&self, room: &RoomName) -> u64 {
-        let owned = self.owned.get(room).map(|owned| owned.at);
-        owned.or_else(|| self.copies.get(room).map(|copy| copy.at)).map_or(0, |at| at.epoch)
+    /// Returns the epoch of a room that this node owns or backs up, and the epoch that it continues.
+    /// 0: it does neither.
+    fn epoch_of(&self, room: &RoomName) -> (u64, u64) {
+        let owned = self.owned.get(room).map(|owned| (owned.at.epoch, owned.base));
+        owned.or_else(|| self.copies.get(room).map(|copy| (copy.at.epoch, copy.base))).unwrap_or_default()
     }
 
     fn record_commit(&mut self, room: &RoomName, (clock, entry): (u64, &LogEntry), result: &OpResult) {
@@ -311,7 +312,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let (at, changes) = (result.stamp(), std::mem::take(&mut result.changes));
         let queue_moved = std::mem::take(&mut result.queue_moved);
         let is_here = std::mem::take(&mut result.nodes).contains(&self.mesh.id);
-        if is_here && self.follow_epoch(room, result.epoch, at) {
+        if is_here && self.follow_epoch(room, (result.epoch, result.base), at) {
             self.room_changed(room, at, changes, queue_moved);
         }
     }
@@ -324,7 +325,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         requester: Option<&Requester>,
         mut result: OpResult,
     ) {
-        result.epoch = self.mesh.epoch_of(room);
+        (result.epoch, result.base) = self.mesh.epoch_of(room);
         self.mesh.record_commit(room, (clock, entry), &result);
         self.announce(room, &mut result);
         match requester {

@@ -57,6 +57,8 @@ pub(super) struct OwnedRoom {
     pub(super) room: Room,
     /// The last log entry.
     pub(super) at: LogPosition,
+    /// The epoch whose state the present one continues. 0: none, the room was new.
+    pub(super) base: u64,
     /// Rank of this state among copies, until the backup has the present epoch. `None`: the epoch
     /// is confirmed, or there is no backup. An owner that was cut off has no later state then.
     pub(super) unconfirmed: Option<LogPosition>,
@@ -105,7 +107,8 @@ impl MeshRooms {
         if let Some(owned) = self.remove_owned(room) {
             let rank = owned.unconfirmed.unwrap_or(owned.at);
             if rank != LogPosition::default() {
-                let copy = RoomCopy { room: owned.room, at: rank, from: None, givers: BTreeSet::new() };
+                let copy =
+                    RoomCopy { room: owned.room, at: rank, base: owned.base, from: None, givers: BTreeSet::new() };
                 self.copies.insert(room.clone(), copy);
             }
         }
@@ -145,7 +148,8 @@ impl MeshRooms {
         let (at, unconfirmed) = (LogPosition { epoch, number: 0 }, Some(rank));
         let lacking = if rank.epoch > 0 { rank.epoch + 1..epoch } else { 0..0 };
         let (backup, deadline, vacant, is_sent) = (None, None, None, true);
-        let owned = OwnedRoom { room, at, unconfirmed, lacking, backup, is_sent, former, deadline, vacant };
+        let base = rank.epoch;
+        let owned = OwnedRoom { room, at, base, unconfirmed, lacking, backup, is_sent, former, deadline, vacant };
         let replaced = self.owned.insert(name.clone(), owned);
         debug_assert!(replaced.is_none(), "{name} has two states");
         self.update_deadline(epoch, name);
@@ -201,7 +205,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 }
             }
         }
-        let is_outdated = self.mesh.epoch_of(&room) < seen;
+        let is_outdated = self.mesh.epoch_of(&room).0 < seen;
         if is_outdated && is_new {
             // The clock of an earlier owner was ahead. Nodes ignore results of lower epochs.
             if let Some(owned) = self.mesh.owned.get_mut(&room) {

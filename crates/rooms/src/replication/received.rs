@@ -26,12 +26,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             Item::ViewConfirmed { query, adoption, rooms, last } => {
                 self.view_confirmed(sender, (*query, *adoption), rooms, *last);
             }
-            Item::RoomChanged { room, incarnation, epoch, version, changes, queue_moved } => {
+            Item::RoomChanged { room, incarnation, epoch, base, version, changes, queue_moved } => {
                 let Ok(room) = RoomName::new(room) else { return };
                 let at = Stamp { incarnation: *incarnation, version: *version };
                 match changes.iter().map(change_from_wire).collect() {
                     Some(changes) => {
-                        if self.follow_epoch(&room, *epoch, at) {
+                        if self.follow_epoch(&room, (*epoch, *base), at) {
                             self.room_changed(&room, at, changes, *queue_moved);
                         }
                     }

@@ -207,6 +207,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             if sent != since {
                 self.mesh.requests.remember(id, &task);
             }
+            if !result.is_refused {
+                self.follow_epoch(&task.request.room, (result.epoch, result.base), result.stamp());
+            }
             self.room_answered(task, Ok(result));
         } else if let Some(task) = self.mesh.requests.uncertain.get(&id).cloned() {
             self.joined_late(&task, &result);

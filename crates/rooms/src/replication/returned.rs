@@ -11,13 +11,13 @@ use crate::{Context, Stamp, Step};
 const VERSIONS_PER_SWEEP: usize = 500;
 
 impl MeshRooms {
-    /// Returns the state and epoch of a room whose changes this node announces: as its backup, or
+    /// Returns the state, epoch and base of a room whose changes this node announces: as its backup, or
     /// as its owner without one.
-    fn announced(&self, name: &RoomName) -> Option<(Stamp, u64)> {
+    fn announced(&self, name: &RoomName) -> Option<(Stamp, (u64, u64))> {
         let alone = self.owned.get(name).filter(|owned| owned.backup.is_none());
-        let alone = alone.map(|owned| (owned.room.stamp(), owned.at.epoch));
+        let alone = alone.map(|owned| (owned.room.stamp(), (owned.at.epoch, owned.base)));
         let backed_up = || self.copies.get(name).filter(|copy| copy.from.is_some());
-        alone.or_else(|| backed_up().map(|copy| (copy.room.stamp(), copy.at.epoch)))
+        alone.or_else(|| backed_up().map(|copy| (copy.room.stamp(), (copy.at.epoch, copy.base))))
     }
 
     /// Queues the rooms with seats at nodes that have joined the view.
@@ -51,9 +51,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     fn send_version(&mut self, name: &RoomName, node: &NodeId) {
-        let Some((Stamp { incarnation, version }, epoch)) = self.mesh.announced(name) else { return };
+        let Some((Stamp { incarnation, version }, (epoch, base))) = self.mesh.announced(name) else { return };
         let (room, changes) = (name.as_str(), Vec::new());
-        let item = Item::RoomChanged { room, incarnation, epoch, version, changes, queue_moved: true };
+        let item = Item::RoomChanged { room, incarnation, epoch, base, version, changes, queue_moved: true };
         self.send_item(node, &item, false);
     }
 }
@@ -81,7 +81,7 @@ mod tests {
         );
         let from = owner.map(|owner| NodeId::new(owner).unwrap());
         let at = LogPosition { epoch: 1, number: 1 };
-        node.rooms.mesh.copies.insert(name.clone(), RoomCopy { room, at, from, givers: BTreeSet::new() });
+        node.rooms.mesh.copies.insert(name.clone(), RoomCopy { room, at, base: 0, from, givers: BTreeSet::new() });
         node.empty_lanes();
         (node, name)
     }

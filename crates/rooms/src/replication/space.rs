@@ -119,7 +119,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             return false;
         }
         // The requesting node ignores results of earlier epochs.
-        let result = OpResult { epoch: self.mesh.epoch_of(room).max(seen), is_refused: true, ..OpResult::default() };
+        let result = OpResult { epoch: self.mesh.epoch_of(room).0.max(seen), is_refused: true, ..OpResult::default() };
         match requester.node == self.mesh.id {
             true => self.request_answered(requester.id, result),
             false => self.send_result(requester, &result),

@@ -30,7 +30,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Sends a room's changes to the peer nodes that the result names, in parts of about 48 KiB.
     /// Without changes it sends only the version.
     pub(crate) fn notify_peers(&mut self, room: &RoomName, result: &OpResult) {
-        let &OpResult { incarnation, epoch, version, ref changes, queue_moved, ref nodes, .. } = result;
+        let &OpResult { incarnation, epoch, base, version, ref changes, queue_moved, ref nodes, .. } = result;
         let start = version.saturating_sub(changes.len() as u64);
         for node in nodes {
             if *node == self.mesh.id {
@@ -43,7 +43,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 let changes = part.iter().map(to_wire).collect();
                 let queue_moved = queue_moved && behind.is_empty();
                 let room = room.as_str();
-                let note = Item::RoomChanged { room, incarnation, epoch, version, changes, queue_moved };
+                let note = Item::RoomChanged { room, incarnation, epoch, base, version, changes, queue_moved };
                 self.send_item(node, &note, false);
                 rest = behind;
                 if rest.is_empty() {
@@ -53,19 +53,22 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
     }
 
-    /// Records the epoch of changes that made the state `at`. Returns `false` if they are outdated,
-    /// because a later epoch is known.
+    /// Follows the epoch of the state `at`, and the epoch `base` that it continues. Returns `false`
+    /// if the state is outdated, because a later epoch is known.
     ///
-    /// A later epoch with a lower version of the same incarnation has lost changes that clients
-    /// here have. The node then restores its seats and requests the state.
-    pub(crate) fn follow_epoch(&mut self, room: &RoomName, epoch: u64, at: Stamp) -> bool {
+    /// A later epoch that continues another one than the followed, or has a lower version of the
+    /// same incarnation, may lack changes that clients here have, and use their versions for
+    /// others. The node then restores its seats and requests the state.
+    pub(crate) fn follow_epoch(&mut self, room: &RoomName, (epoch, base): (u64, u64), at: Stamp) -> bool {
         self.mesh.record_epoch(room, epoch);
-        let is_later = epoch > self.local.epoch(room);
         if self.local.is_outdated(room, epoch) {
             return false;
         }
         let known = self.local.followed_state(room);
-        if is_later && known.incarnation == at.incarnation && at.version < known.version {
+        let former = self.local.follow_epoch(room, epoch);
+        let is_continued = former == 0 || former == base || !self.local.keeps(RoomRule::Bases);
+        let has_fallen = known.incarnation == at.incarnation && at.version < known.version;
+        if former < epoch && (has_fallen || !is_continued) {
             self.handle_loss(room, at.incarnation);
         }
         true
@@ -310,5 +313,34 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let Some(resumed) = self.cx.socket(key).map(|socket| socket.resumed) else { return };
         let state = self.local.state_of(session, resumed, Vec::new(), false);
         self.local.outputs.push(Output::State { of: key, state });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SeatStatus;
+    use crate::fixtures::Node;
+
+    #[test]
+    fn epoch_that_does_not_continue_the_followed_one_may_be_a_loss() {
+        let at = |version| Stamp { incarnation: 1, version };
+        // A room in epoch 5 with version 7 gets a change of this epoch, base and version.
+        for (epoch, version, is_lost) in [
+            ((5, 3), 8, false),
+            ((9, 5), 8, false),
+            ((9, 5), 7, false),
+            ((9, 5), 6, true),
+            ((9, 4), 8, true),
+            ((9, 7), 8, true),
+            ((9, 0), 8, true),
+        ] {
+            let (mut node, room) = (Node::new("n0", &["n0", "n1"]), RoomName::new("r").unwrap());
+            let member = SeatStatus::Member { place: 1 };
+            node.rooms.local.add_seat(&room, SessionId([1; 16]), member, (at(7), 5));
+            assert!(node.step().follow_epoch(&room, epoch, at(version)));
+            let may_be_lost = node.rooms.local.by_name[&room].sequencer.may_be_lost();
+            assert_eq!(may_be_lost, is_lost, "{epoch:?} {version}");
+        }
     }
 }

@@ -322,7 +322,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if let Some(session) = self.cx.socket(command.key).filter(|session| session.is_reliable) {
             room_session.accepted_requests.record(command.number, session.accepted_at_us);
         }
-        self.local.add_seat(room, session, status, at);
+        self.local.add_seat(room, session, status, (at, result.epoch));
         self.local.record_epoch(room.as_str(), result.epoch);
         if !result.members.is_empty()
             && !result.settling

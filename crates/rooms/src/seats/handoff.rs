@@ -1,8 +1,9 @@
 //! Seats of sessions that move between nodes or resume.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
-use signaling_protocol::{ClientId, NodeId, limits};
+use signaling_protocol::{ClientId, NodeId, RoomName, limits};
 use signaling_wire::forward::{Attachment, Item};
 use signaling_wire::seats::{SeatState, SessionState};
 use signaling_wire::{MessageNumber, Seq, SessionId};
@@ -24,11 +25,42 @@ impl<M> LocalRooms<M> {
         is_final: bool,
     ) -> Vec<u8> {
         let room_session = self.sessions.get(&session);
-        let mut seats = room_session.map(RoomSession::seat_states).unwrap_or_default();
+        let mut seats = room_session.map(|it| self.seat_states(it)).unwrap_or_default();
         if !is_final {
-            seats.iter_mut().for_each(|seat| (seat.incarnation, seat.version) = (0, 0));
+            seats.iter_mut().for_each(|seat| (seat.incarnation, seat.version, seat.epoch) = (0, 0, 0));
         }
         SessionState { resumed, seats, delivered }.to_bytes()
+    }
+
+    /// Returns a session's seats for its next node, without seats that are out or unknown.
+    fn seat_states<'a>(&self, room_session: &'a RoomSession<M>) -> Vec<SeatState<'a>> {
+        let state = |(room, local): (&'a RoomName, &'a Box<LocalSeat>)| local.state(room, self.followed_epoch(room));
+        room_session.seats.iter().filter_map(state).collect()
+    }
+
+    /// Returns a session's seats for the node that has the session now, or that owns its client.
+    fn seats_item<'a>(&self, session: SessionId, room_session: &'a RoomSession<M>) -> Item<'a> {
+        let RoomSession { ref client, accepted_at_us, attachment, .. } = *room_session;
+        let seats = self.seat_states(room_session);
+        Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats }
+    }
+
+    /// Reads seats of the session `requester` from another node, each with the epoch that this node
+    /// followed. Clients of an epoch that is not followed here need the whole state.
+    fn read_seats(
+        &self,
+        now: Instant,
+        states: &[SeatState<'_>],
+        requester: &Requester,
+    ) -> BTreeMap<RoomName, (LocalSeat, u64)> {
+        let read = |state: &SeatState<'_>| {
+            let (room, mut local) = LocalSeat::read(now, state, requester.clone())?;
+            if ![0, state.epoch].contains(&self.followed_epoch(&room)) {
+                local.sent = NO_STATE;
+            }
+            Some((room, (local, state.epoch)))
+        };
+        states.iter().filter_map(read).collect()
     }
 }
 
@@ -37,7 +69,7 @@ impl<M> Rooms<M> {
     pub fn lingering_seats(&self, session: SessionId) -> Option<Item<'_>> {
         let room_session = self.local.sessions.get(&session).filter(|known| !known.seats.is_empty())?;
         // The seats may be of an earlier socket than the lingering session.
-        Some(room_session.seats_item(session))
+        Some(self.local.seats_item(session, room_session))
     }
 }
 
@@ -97,22 +129,21 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         let (id, rooms) = (&self.mesh.id, &mut self.local);
         let new = || RoomSession::from_other_node(client.clone(), (accepted_at_us, first_attachment));
-        let room_session = rooms.session(session, new);
-        let requester = room_session.requester(session, MessageNumber::NONE, id);
-        let read = |state| LocalSeat::read(self.now, state, requester.clone());
-        let mut seats: BTreeMap<_, _> = states.iter().filter_map(read).collect();
+        let requester = rooms.session(session, new).requester(session, MessageNumber::NONE, id);
+        let mut seats = rooms.read_seats(self.now, states, &requester);
+        let Some(room_session) = rooms.sessions.get_mut(&session) else { return };
         let (attachment, mut over) = (room_session.attachment, Vec::new());
         let former = room_session.seats.take();
         for (room, local) in &former {
             // A session that resumed elsewhere from an old state may lack it. The room decides.
             let may_be_kept = local.seat.requester.accepted_at_us < accepted_at_us;
             if may_be_kept && !seats.contains_key(room) {
-                seats.insert(room.clone(), LocalSeat { sent: NO_STATE, ..LocalSeat::clone(local) });
+                seats.insert(room.clone(), (LocalSeat { sent: NO_STATE, ..LocalSeat::clone(local) }, 0));
             } else {
                 over.push((room, &local.seat.requester));
             }
         }
-        for (room, seat) in &seats {
+        for (room, (seat, _)) in &seats {
             room_session.seats.insert(room.clone(), Box::new(seat.clone()));
         }
         former.keys().for_each(|room| rooms.remove_seat(room, session));
@@ -120,8 +151,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             let requester = Requester { attachment, number: limits::MAX_REQUEST_ID, ..requester.clone() };
             rooms.drop_seat(session, room, requester);
         }
-        for (room, local) in seats {
-            rooms.add_seat(&room, session, local.seat.status, local.sent);
+        for (room, (local, epoch)) in seats {
+            rooms.add_seat(&room, session, local.seat.status, (local.sent, epoch));
             // The former node has seen it.
             rooms.record_epoch(room.as_str(), local.confirmed_in.1);
         }
@@ -173,7 +204,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let is_older = |known: &&RoomSession<M>| known.accepted_at_us < accepted_at_us && !known.seats.is_empty();
         let Some(former) = self.local.sessions.get(&session).filter(is_older) else { return };
         let mut item = Vec::new();
-        former.seats_item(session).append(&mut item);
+        self.local.seats_item(session, former).append(&mut item);
         self.send_encoded(node, false, |out| out.extend_from_slice(&item));
     }
 
@@ -208,8 +239,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
         }
         let requester = room_session.requester(session, MessageNumber::NONE, &self.mesh.id);
+        let seats = self.local.read_seats(self.now, states, &requester);
+        let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let mut news = Vec::new();
-        for (room, mut local) in states.iter().filter_map(|state| LocalSeat::read(self.now, state, requester.clone())) {
+        for (room, (mut local, epoch)) in seats {
             if room_session.seats.get(&room).is_some_and(|known| known.number() >= local.number()) {
                 continue;
             }
@@ -217,7 +250,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 // The new socket has not received a position.
                 local.sent_ahead = None;
             }
-            news.push((room.clone(), local.seat.status, local.sent, local.confirmed_in.1));
+            news.push((room.clone(), local.seat.status, (local.sent, epoch), local.confirmed_in.1));
             room_session.seats.insert(room, Box::new(local));
         }
         for (room, status, sent, epoch) in &news {
@@ -248,16 +281,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
 #[cfg(test)]
 mod tests {
-    use signaling_protocol::RoomName;
-
     use super::*;
     use crate::fixtures::Node;
 
-    #[test]
-    fn seat_from_another_node_shows_the_epoch_that_confirmed_it() {
-        let mut node = Node::new("n0", &["n0", "n1"]);
-        let (client, room) = (ClientId::new("alice").unwrap(), RoomName::new("r").unwrap());
-        let state = SeatState {
+    /// Returns a member's seat, with a state of the room's epoch 9.
+    fn seat_of_r() -> SeatState<'static> {
+        SeatState {
             room: "r",
             member: true,
             place: 1,
@@ -265,10 +294,29 @@ mod tests {
             confirmed_in: (1, 9),
             incarnation: 1,
             version: 1,
+            epoch: 9,
             ahead: None,
             data: None,
-        };
-        node.step().replace_seats(&client, SessionId([1; 16]), (1, 1), &[state]);
+        }
+    }
+
+    #[test]
+    fn seat_from_another_node_shows_the_epoch_that_confirmed_it() {
+        let mut node = Node::new("n0", &["n0", "n1"]);
+        let (client, room) = (ClientId::new("alice").unwrap(), RoomName::new("r").unwrap());
+        node.step().replace_seats(&client, SessionId([1; 16]), (1, 1), &[seat_of_r()]);
         assert!(node.rooms.local.is_outdated(&room, 8) && !node.rooms.local.is_outdated(&room, 9));
+    }
+
+    #[test]
+    fn seat_with_the_state_of_another_epoch_needs_the_whole_state() {
+        let mut node = Node::new("n0", &["n0", "n1"]);
+        let room = RoomName::new("r").unwrap();
+        for (number, epoch, has_state) in [(1, 9, true), (2, 9, true), (3, 8, false)] {
+            let (client, session) = (ClientId::new(&format!("c{number}")).unwrap(), SessionId([number; 16]));
+            node.step().replace_seats(&client, session, (1, 1), &[SeatState { epoch, ..seat_of_r() }]);
+            let sent = node.rooms.local.seat(session, &room).unwrap().sent;
+            assert_eq!(sent != NO_STATE, has_state, "{number}");
+        }
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct LocalRoom {
     pub(super) events: RoomEvents,
     /// The highest epoch of an owner and backup that this node has seen. 0: none.
     epoch: u64,
+    /// Epoch of the state that clients here follow. 0: none.
+    followed_epoch: u64,
     /// The room's own capacity in the last result (0: no limit). `None`: it has none.
     pub(super) own_capacity: Option<u32>,
     /// Sessions of members.
@@ -132,12 +134,21 @@ fn apply(listed: &mut BTreeSet<ClientId>, change: &Change) {
 }
 
 impl<M> LocalRooms<M> {
-    /// Adds a session's seat. Its client has the state `at` of the room.
-    pub(super) fn add_seat(&mut self, room: &RoomName, session: SessionId, status: SeatStatus, at: Stamp) {
+    /// Adds a session's seat. Its client has the state `at` of the room, in this epoch (0: unknown).
+    pub(super) fn add_seat(
+        &mut self,
+        room: &RoomName,
+        session: SessionId,
+        status: SeatStatus,
+        (at, epoch): (Stamp, u64),
+    ) {
         let local = self.by_name.entry(room.clone()).or_insert_with(|| LocalRoom::new(room, at, &self.bytes));
         if local.sequencer.at().version == NO_STATE.version {
             // No client here has received any version.
             local.sequencer = ChangeSequencer::new(at, local.events);
+        }
+        if local.followed_epoch == 0 {
+            local.followed_epoch = epoch;
         }
         let LocalRoom { members, waiting, .. } = local;
         let (to, from) = if status.is_waiting() { (waiting, members) } else { (members, waiting) };
@@ -186,6 +197,16 @@ impl<M> LocalRooms<M> {
         let Some(local) = self.by_name.get_mut(room) else { return false };
         local.epoch = local.epoch.max(epoch);
         epoch < local.epoch
+    }
+
+    /// Records the epoch whose changes clients here receive from now on. Returns the one before.
+    pub(super) fn follow_epoch(&mut self, room: &RoomName, epoch: u64) -> u64 {
+        self.by_name.get_mut(room).map_or(0, |local| std::mem::replace(&mut local.followed_epoch, epoch))
+    }
+
+    /// Returns the epoch of the state that clients here follow. 0: none.
+    pub(super) fn followed_epoch(&self, room: &RoomName) -> u64 {
+        self.by_name.get(room).map_or(0, |local| local.followed_epoch)
     }
 
     pub(crate) fn has_seat(&self, session: SessionId, room: &RoomName) -> bool {

@@ -96,6 +96,8 @@ pub struct RoomSettings {
 pub enum RoomRule {
     /// A member receives no change about itself.
     OwnChanges,
+    /// An epoch that continues another one than the followed may be a loss.
+    Bases,
 }
 
 impl Default for RoomSettings {

@@ -254,7 +254,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         match status {
             SeatStatus::Member { .. } => {
                 if former.is_waiting() {
-                    let at = self.local.followed_state(room);
+                    let at = (self.local.followed_state(room), self.local.followed_epoch(room));
                     self.local.add_seat(room, session, status, at);
                     self.send_state(session);
                 }
@@ -280,7 +280,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     local.sent_ahead = Some((ahead, self.now));
                 }
                 if former.is_member() {
-                    self.local.add_seat(room, session, status, NO_STATE);
+                    self.local.add_seat(room, session, status, (NO_STATE, 0));
                     self.send_state(session);
                 }
                 match (due, length_now) {
@@ -441,7 +441,7 @@ mod tests {
         let sent = Stamp { incarnation: 1, version: 5 };
         let local = LocalSeat { seat: seat.clone(), sent, confirmed_in: (0, 0), sent_ahead: None, is_over: false };
         node.rooms.local.session(session, || RoomSession::new(client, (1, 1))).seats.insert(room.clone(), local.into());
-        node.rooms.local.add_seat(&room, session, seat.status, sent);
+        node.rooms.local.add_seat(&room, session, seat.status, (sent, 0));
 
         for (place, needs) in [(1, false), (2, true)] {
             let result = OpResult { statuses: vec![SeatStatus::Member { place }], ..OpResult::default() };
@@ -459,7 +459,7 @@ mod tests {
         let (seat, sent) = (Seat { requester: join, status: SeatStatus::Member { place: 1 }, data: None }, NO_STATE);
         let local = LocalSeat { seat, sent, confirmed_in: (0, 0), sent_ahead: None, is_over: false };
         node.rooms.local.session(session, || RoomSession::new(client, (2, 1))).seats.insert(room.clone(), local.into());
-        node.rooms.local.add_seat(&room, session, SeatStatus::Member { place: 1 }, sent);
+        node.rooms.local.add_seat(&room, session, SeatStatus::Member { place: 1 }, (sent, 0));
 
         let cases = [(2, 1, false), (2, 2, false), (2, 0, true), (1, 3, true)];
         for (accepted_at_us, attachment, is_claimed) in cases {

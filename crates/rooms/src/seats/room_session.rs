@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_wire::forward::Item;
 use signaling_wire::seats::SeatState;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
@@ -73,7 +72,7 @@ impl LocalSeat {
     /// Reads a seat of the session `requester` from another node, which the owner may not have
     /// confirmed. `None`: the room's name is invalid.
     pub(super) fn read(now: Instant, state: &SeatState<'_>, requester: Requester) -> Option<(RoomName, Self)> {
-        let SeatState { room, member, place, number, confirmed_in, incarnation, version, ahead, data } = *state;
+        let SeatState { room, member, place, number, confirmed_in, incarnation, version, ahead, data, .. } = *state;
         let status = if member { SeatStatus::Member { place } } else { SeatStatus::Waiting { place, ahead: 0 } };
         let seat = Seat { requester: Requester { number, ..requester }, status, data: data.map(Box::from) };
         let sent = Stamp { incarnation, version };
@@ -81,8 +80,9 @@ impl LocalSeat {
         Some((RoomName::new(room).ok()?, Self { seat, sent, confirmed_in, sent_ahead, is_over: false }))
     }
 
-    /// Returns the seat for another node. `None`: the client has no seat.
-    fn state<'a>(&'a self, room: &'a RoomName) -> Option<SeatState<'a>> {
+    /// Returns the seat for another node, with the epoch that this node follows. `None`: the client
+    /// has no seat.
+    pub(super) fn state<'a>(&'a self, room: &'a RoomName, epoch: u64) -> Option<SeatState<'a>> {
         let (member, place) = match self.seat.status {
             SeatStatus::Member { place } => (true, place),
             SeatStatus::Waiting { place, .. } => (false, place),
@@ -91,13 +91,13 @@ impl LocalSeat {
         let Stamp { incarnation, version } = self.sent;
         let (ahead, data) = (self.sent_ahead.map(|(ahead, _)| ahead), self.seat.data.as_deref());
         let (room, number, confirmed_in) = (room.as_str(), self.number(), self.confirmed_in);
-        Some(SeatState { room, member, place, number, confirmed_in, incarnation, version, ahead, data })
+        Some(SeatState { room, member, place, number, confirmed_in, incarnation, version, epoch, ahead, data })
     }
 
     /// Returns the part of [`Self::state`] that the edge must have. A command that changes no more
     /// than the number has no effect that a next node could miss.
     pub(super) fn lasting_state<'a>(&'a self, room: &'a RoomName) -> Option<SeatState<'a>> {
-        self.state(room).map(|state| SeatState { number: 0, incarnation: 0, version: 0, ahead: None, ..state })
+        self.state(room, 0).map(|state| SeatState { number: 0, incarnation: 0, version: 0, ahead: None, ..state })
     }
 }
 
@@ -251,17 +251,6 @@ impl<M> RoomSession<M> {
     pub(super) fn requester(&self, session: SessionId, number: MessageNumber, node: &NodeId) -> Requester {
         let Self { ref client, accepted_at_us, attachment, .. } = *self;
         Requester { client: client.clone(), session, accepted_at_us, attachment, number: number.0, node: node.clone() }
-    }
-
-    /// Returns its seats for the node that has the session now, or that owns its client.
-    pub(super) fn seats_item(&self, session: SessionId) -> Item<'_> {
-        let Self { ref client, accepted_at_us, attachment, .. } = *self;
-        Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats: self.seat_states() }
-    }
-
-    /// Returns its seats for the next node, without seats that are out or unknown.
-    pub(super) fn seat_states(&self) -> Vec<SeatState<'_>> {
-        self.seats.iter().filter_map(|(room, local)| local.state(room)).collect()
     }
 }
 

@@ -49,7 +49,7 @@ impl Mesh {
         let announced = commit.expect("a node announces the result").result;
         let received = OpResult { changes: Vec::new(), nodes: Vec::new(), queue_moved: false, ..announced.clone() };
         assert_eq!(answer, Ok(received));
-        OpResult { epoch: 0, ..announced }
+        OpResult { epoch: 0, base: 0, ..announced }
     }
 
     /// Gives a room to another node, or takes its owner's data. Returns `false` without an owner.
