@@ -92,7 +92,7 @@ fn address(node: usize) -> String {
 /// Returns a view of nodes with these ids, at 127.0.0.1 with ports from 1.
 fn view(ids: &[String]) -> Result<Arc<View>> {
     let member = |(node, id): (usize, &String)| {
-        anyhow::Ok(NodeEntry { id: NodeId::new(id)?, address: address(node).parse()?, draining: false })
+        anyhow::Ok(NodeEntry { id: NodeId::new(id)?, address: address(node).parse()?, draining: false, zone: None })
     };
     Ok(Arc::new(View::new(ids.iter().enumerate().map(member).collect::<Result<Vec<_>>>()?)?))
 }

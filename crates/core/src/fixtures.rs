@@ -15,7 +15,7 @@ pub(crate) fn view(nodes: &[&str]) -> Arc<View> {
     let member = |marked: &&str| {
         let id = marked.trim_start_matches('-');
         let address = format!("{id}:1").parse().unwrap();
-        NodeEntry { id: NodeId::new(id).unwrap(), address, draining: marked.starts_with('-') }
+        NodeEntry { id: NodeId::new(id).unwrap(), address, draining: marked.starts_with('-'), zone: None }
     };
     Arc::new(View::new(nodes.iter().map(member)).unwrap())
 }

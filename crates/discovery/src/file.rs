@@ -69,16 +69,20 @@ pub(crate) async fn read_news(path: &Path) -> News {
 
 #[cfg(test)]
 mod tests {
+    use signaling_membership::Zone;
+
     use super::*;
 
-    const TWO: &str = r#"[{"id":"b","address":"h:2","draining":true},{"id":"a","address":"h:1","zone":"x"}]"#;
+    const TWO: &str = r#"[{"id":"b","address":"h:2","draining":true},{"id":"a","address":"h:1","zone":"x","rack":1}]"#;
 
     #[test]
-    fn draining_may_be_left_out_and_other_fields_are_ignored() {
+    fn draining_and_zone_are_optional_and_other_fields_are_ignored() {
         let view = parse(TWO.as_bytes()).unwrap();
         assert_eq!(view.len(), 2);
         assert!(view.get("b").unwrap().draining);
         assert!(!view.get("a").unwrap().draining);
+        let zone = |id| view.get(id).unwrap().zone.as_ref().map(Zone::as_str);
+        assert_eq!((zone("a"), zone("b")), (Some("x"), None));
     }
 
     #[test]
@@ -94,6 +98,7 @@ mod tests {
             (r#"[{"id":"a"}]"#, "missing field `address`"),
             (r#"[{"id":"a b","address":"h:1"}]"#, "may have only A-Z"),
             (r#"[{"id":"a","address":"h"}]"#, "has no port"),
+            (r#"[{"id":"a","address":"h:1","zone":""}]"#, "the zone must not be empty at line 1 column 37"),
             (r#"[{"id":"a","address":"h:1"},{"id":"a","address":"h:2"}]"#, "a appears twice"),
         ] {
             let message = parse(content.as_bytes()).unwrap_err().to_string();

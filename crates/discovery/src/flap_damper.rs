@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::NodeId;
 
 use crate::Subject;
-use signaling_membership::{Address, FailureDetector, NodeEntry, View};
+use signaling_membership::{Address, FailureDetector, NodeEntry, View, Zone};
 
 /// Default time that an unready or unlisted node stays in the view.
 pub(crate) const HOLD: Duration = Duration::from_secs(4);
@@ -25,6 +25,8 @@ pub(crate) struct Observation {
     /// Address of its internal listener. A known id with another address is another server.
     pub(crate) address: Address,
     pub(crate) status: ServerStatus,
+    /// `None`: the source names none.
+    pub(crate) zone: Option<Zone>,
 }
 
 /// Status of a server, the worst first.
@@ -129,15 +131,16 @@ impl FlapDamper {
     }
 
     fn apply_one(&mut self, observation: &Observation, until: Option<Instant>, now: Instant) {
-        let Observation { id, address, status } = observation;
+        let Observation { id, address, status, zone } = observation;
         let Some(known) = self.known.get_mut(id).filter(|known| known.member.address == *address) else {
             if *status != ServerStatus::Unready {
                 let draining = *status != ServerStatus::Serving;
-                let member = NodeEntry { id: id.clone(), address: address.clone(), draining };
+                let member = NodeEntry { id: id.clone(), address: address.clone(), draining, zone: zone.clone() };
                 self.known.insert(id.clone(), Known::new(member, now));
             }
             return;
         };
+        known.member.zone.clone_from(zone);
         match status {
             ServerStatus::Serving => {
                 known.member.draining = false;
@@ -314,6 +317,14 @@ mod tests {
     }
 
     #[test]
+    fn zone_of_a_server_may_come_later() {
+        let mut mesh = Mesh::of(&["a"]);
+        let zone = Some(Zone::new("west").unwrap());
+        mesh.damper.apply(&[Observation { zone: zone.clone(), ..observation("a", 1, Serving) }], None, mesh.now);
+        assert_eq!(mesh.damper.view().get("a").unwrap().zone, zone);
+    }
+
+    #[test]
     fn no_node_is_removed_while_none_serves() {
         for observations in [&[][..], &[("a", Unready), ("b", Unready), ("c", Unready)]] {
             let mut mesh = Mesh::of(&["a", "b", "c"]);
@@ -382,6 +393,6 @@ mod tests {
     }
 
     fn observation(id: &str, port: u16, status: ServerStatus) -> Observation {
-        Observation { id: id.parse().unwrap(), address: format!("h:{port}").parse().unwrap(), status }
+        Observation { id: id.parse().unwrap(), address: format!("h:{port}").parse().unwrap(), status, zone: None }
     }
 }

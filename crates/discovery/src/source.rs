@@ -11,19 +11,20 @@ use signaling_protocol::NodeId;
 use crate::dns::DnsQuery;
 use crate::file;
 use crate::kubernetes::ServicePort;
-use signaling_membership::{AddressError, NodeEntry, View};
+use signaling_membership::{AddressError, NodeEntry, View, Zone, ZoneError};
 
 /// A source of views. As text:
 ///
-/// - `static:ID=HOST:PORT,...`: a fixed list.
+/// - `static:ID=HOST:PORT[@ZONE],...`: a fixed list.
 /// - `file:PATH`: a polled file with a JSON list, one object per node:
-///   `[{"id":"node-0","address":"127.0.0.1:7900","draining":false}]`. `draining` is optional, other
-///   fields are ignored. To replace the file, write another one and rename it.
+///   `[{"id":"node-0","address":"10.0.0.1:7900","draining":false,"zone":"west"}]`. `draining` and
+///   `zone` are optional, other fields are ignored. To replace the file, write another one and
+///   rename it.
 /// - `dns:NAME:PORT`: each address of the name is a node with that address as its id.
 ///   `dns:_SERVICE._tcp.NAME`: each SRV record is a node; its id is the target's first label.
 ///   See [`crate::dns`].
 /// - `kubernetes:NAMESPACE/SERVICE:PORTNAME`: the pods behind a headless service, with their names
-///   as ids. See [`crate::kubernetes`].
+///   as ids and the zones of their machines. See [`crate::kubernetes`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A list that never changes.
@@ -67,7 +68,8 @@ pub enum ReadError {
     Refused(String),
 }
 
-const FORMS: &str = "static:ID=HOST:PORT,... or file:PATH or dns:NAME:PORT or kubernetes:NAMESPACE/SERVICE:PORTNAME";
+const FORMS: &str =
+    "static:ID=HOST:PORT[@ZONE],... or file:PATH or dns:NAME:PORT or kubernetes:NAMESPACE/SERVICE:PORTNAME";
 
 impl Source {
     /// Reads and parses the file of a `file:` source. Does nothing for other sources. Blocks.
@@ -97,7 +99,7 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Self, SourceError> {
         match text.split_once(':') {
-            Some(("static", "")) => Err("static: has no node; write static:ID=HOST:PORT,...".into()),
+            Some(("static", "")) => Err("static: has no node; write static:ID=HOST:PORT[@ZONE],...".into()),
             Some(("static", list)) => {
                 let members: Vec<NodeEntry> = list.split(',').map(parse_entry).collect::<Result<_, _>>()?;
                 View::new(members).map(Self::Static).map_err(|error| SourceError(error.to_string()))
@@ -114,12 +116,15 @@ impl FromStr for Source {
 
 fn parse_entry(entry: &str) -> Result<NodeEntry, SourceError> {
     let wrong = |what: fmt::Arguments<'_>| SourceError(format!("entry {entry:?}{what}"));
-    let (id, address) =
-        entry.split_once('=').ok_or_else(|| wrong(format_args!(" has no node id; write ID=HOST:PORT")))?;
+    let (id, place) =
+        entry.split_once('=').ok_or_else(|| wrong(format_args!(" has no node id; write ID=HOST:PORT[@ZONE]")))?;
+    let (address, zone) = place.split_once('@').map_or((place, None), |(address, zone)| (address, Some(zone)));
+    let zone = zone.map(Zone::new).transpose();
     Ok(NodeEntry {
         id: NodeId::new(id).map_err(|reason| wrong(format_args!(": the node id {reason}")))?,
         address: address.parse().map_err(|reason: AddressError| wrong(format_args!(": the address {reason}")))?,
         draining: false,
+        zone: zone.map_err(|reason: ZoneError| wrong(format_args!(": {reason}")))?,
     })
 }
 
@@ -127,7 +132,10 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Static(view) => {
-                let entries = view.members().iter().map(|member| format!("{}={}", member.id, member.address));
+                let zone =
+                    |member: &NodeEntry| member.zone.as_ref().map_or_else(String::new, |zone| format!("@{zone}"));
+                let entry = |member: &NodeEntry| format!("{}={}{}", member.id, member.address, zone(member));
+                let entries = view.members().iter().map(entry);
                 write!(f, "static:{}", entries.collect::<Vec<_>>().join(","))
             }
             Self::File(path) => write!(f, "file:{}", path.display()),
@@ -145,17 +153,19 @@ mod tests {
 
     #[test]
     fn static_list_becomes_a_view() {
-        let text = "static:node-0=127.0.0.1:7900,a:b=[::1]:1";
+        let text = "static:node-0=127.0.0.1:7900,a:b=[::1]:1@west@2";
         let Source::Static(view) = text.parse().unwrap() else { panic!("not static") };
         assert_eq!(view.len(), 2);
         assert_eq!(view.get("a:b").unwrap().address.as_str(), "[::1]:1");
         assert!(!view.get("node-0").unwrap().draining);
+        let zone = |id| view.get(id).unwrap().zone.as_ref().map(Zone::as_str);
+        assert_eq!((zone("node-0"), zone("a:b")), (None, Some("west@2")));
     }
 
     #[test]
     fn source_prints_as_it_is_written() {
         for text in [
-            "static:a=h:1,b=h:2",
+            "static:a=h:1,b=h:2@west",
             "file:/a/b:c.json",
             "dns:nodes:7900",
             "dns:nodes.mesh.example.com.:1",
@@ -195,6 +205,8 @@ mod tests {
             ("static:a=h:1,", "entry \"\" has no node id"),
             ("static:a b=h:1", "entry \"a b=h:1\": the node id may have only"),
             ("static:a=h", "entry \"a=h\": the address has no port"),
+            ("static:a=h:1@", "entry \"a=h:1@\": the zone must not be empty"),
+            ("static:a=h:1@b c", "the zone may have only"),
             ("static:a=h:1,a=h:2", "node id a appears twice"),
         ] {
             let message = text.parse::<Source>().unwrap_err().to_string();

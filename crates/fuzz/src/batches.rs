@@ -57,7 +57,7 @@ pub(crate) fn node(nodes: &[&str], now: Instant, rooms: RoomSettings) -> Option<
     let mut node = NodeCore::new(Settings { rooms, hold_limits, ..settings });
     let member = |id: &&str| {
         let address = format!("{id}:1").parse().ok()?;
-        Some(NodeEntry { id: NodeId::new(id).ok()?, address, draining: false })
+        Some(NodeEntry { id: NodeId::new(id).ok()?, address, draining: false, zone: None })
     };
     node.set_view(now, Arc::new(View::new(nodes.iter().filter_map(member)).ok()?));
     Some(node)

@@ -12,6 +12,13 @@ signaling_protocol::checked_texts! {
     Address, check, AddressError;
 }
 
+impl Address {
+    /// Returns the host, an IPv6 address in brackets.
+    pub fn host(&self) -> &str {
+        self.as_str().rsplit_once(':').map_or(self.as_str(), |(host, _)| host)
+    }
+}
+
 /// The error of a text that is no address. Its text has the fault and the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -47,6 +54,13 @@ fn is_host(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn host_is_the_address_without_the_port() {
+        for (address, host) in [("node-0.nodes:7900", "node-0.nodes"), ("[::1]:1", "[::1]")] {
+            assert_eq!(address.parse::<Address>().unwrap().host(), host);
+        }
+    }
 
     #[test]
     fn names_and_both_kinds_of_ip_addresses_are_taken() {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`view`] | the nodes of a view, and the difference between two views |
 //! | [`address`] | valid addresses of internal listeners |
+//! | [`zone`] | valid names of zones |
 //! | [`failure_detector`] | peers that do not answer |
 //!
 //! No code here has I/O or reads a clock.
@@ -14,7 +15,9 @@
 pub mod address;
 pub mod failure_detector;
 pub mod view;
+pub mod zone;
 
 pub use address::{Address, AddressError};
 pub use failure_detector::FailureDetector;
 pub use view::{Diff, NodeEntry, View, ViewError};
+pub use zone::{Zone, ZoneError};

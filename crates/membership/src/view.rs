@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use signaling_protocol::NodeId;
 use twox_hash::XxHash3_64;
 
-use crate::Address;
+use crate::{Address, Zone};
 
 /// A node of the mesh.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -17,10 +17,13 @@ pub struct NodeEntry {
     /// `true` if the node drains: it is reachable, but owns no clients unless all members drain.
     #[serde(default)]
     pub draining: bool,
+    /// The zone that it fails with. `None`: discovery names none.
+    #[serde(default)]
+    pub zone: Option<Zone>,
 }
 
 /// An immutable set of members. Views of equal members have equal hashes, in whatever order the
-/// members were given. The default view is empty.
+/// members were given, and whatever their zones. The default view is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// Sorted bytewise by id, without duplicates.
@@ -40,7 +43,7 @@ pub struct Diff {
     pub joined: Vec<NodeEntry>,
     /// Members that only the older view has.
     pub left: Vec<NodeEntry>,
-    /// Members with another address or draining state, as in the newer view.
+    /// Members with another address, draining state or zone, as in the newer view.
     pub changed: Vec<NodeEntry>,
 }
 
@@ -123,6 +126,7 @@ fn content_hash(members: &[NodeEntry]) -> u64 {
             canonical.extend_from_slice(text.as_bytes());
         }
         canonical.push(u8::from(member.draining));
+        // Without the zone: releases and sources may differ in it, and no owner depends on it.
     }
     XxHash3_64::oneshot(&canonical)
 }
@@ -158,6 +162,16 @@ mod tests {
         assert_eq!(view.hash(), GOLDEN);
     }
 
+    #[test]
+    fn zone_changes_a_view_and_not_its_hash() {
+        let without = View::new([member("a", 1, false)]).unwrap();
+        let zone = Some(Zone::new("west").unwrap());
+        let with = View::new([NodeEntry { zone, ..member("a", 1, false) }]).unwrap();
+        assert_ne!(without, with);
+        assert_eq!(without.diff(&with).changed, with.members());
+        assert_eq!(without.hash(), with.hash());
+    }
+
     proptest! {
         #[test]
         fn order_of_members_does_not_matter(members in members(), seed in any::<prop::sample::Index>()) {
@@ -185,7 +199,8 @@ mod tests {
     const GOLDEN: u64 = 0x8b05_1ef0_079f_476c;
 
     fn member(id: &str, port: u16, draining: bool) -> NodeEntry {
-        NodeEntry { id: NodeId::new(id).unwrap(), address: format!("127.0.0.1:{port}").parse().unwrap(), draining }
+        let address = format!("127.0.0.1:{port}").parse().unwrap();
+        NodeEntry { id: NodeId::new(id).unwrap(), address, draining, zone: None }
     }
 
     fn members() -> impl Strategy<Value = Vec<NodeEntry>> {

@@ -45,7 +45,7 @@ impl Node {
     pub(crate) fn set_view(&mut self, nodes: &[&str]) {
         let member = |id: &&str| {
             let address = format!("{id}:1").parse().unwrap();
-            NodeEntry { id: NodeId::new(id).unwrap(), address, draining: false }
+            NodeEntry { id: NodeId::new(id).unwrap(), address, draining: false, zone: None }
         };
         self.around.view = View::new(nodes.iter().map(member)).unwrap();
         self.rooms.step(self.now, &self.around).adopt_room_view(&self.around.view);

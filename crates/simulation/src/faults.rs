@@ -369,7 +369,12 @@ impl World {
             return;
         }
         let member = |(node, draining): (&usize, &bool)| {
-            Some(NodeEntry { id: node_id(*node), address: format!("n{node}:1").parse().ok()?, draining: *draining })
+            Some(NodeEntry {
+                id: node_id(*node),
+                address: format!("n{node}:1").parse().ok()?,
+                draining: *draining,
+                zone: None,
+            })
         };
         let Ok(view) = View::new(self.truth.iter().filter_map(member)) else { return };
         let now = self.agenda.now();

@@ -254,6 +254,7 @@ pub(crate) fn view<'a>(nodes: impl Iterator<Item = (&'a str, bool)>) -> Arc<View
         id: NodeId::new(id).unwrap(),
         address: address_of(id).parse().unwrap(),
         draining,
+        zone: None,
     };
     Arc::new(View::new(nodes.map(member)).unwrap())
 }

@@ -3,7 +3,7 @@
 //! least every 30 s. A failed or empty answer keeps the last view. A node leaves only when two
 //! answers lack its record, the second after the validity of the first (at most 5 min). Before that
 //! a resolver may repeat the first. A name with changing subsets of nodes in its answers cannot be
-//! followed. Nodes report themselves that they drain.
+//! followed. Nodes report themselves that they drain. Records name no zones.
 //!
 //! | records | node id |
 //! |---|---|

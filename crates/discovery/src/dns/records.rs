@@ -56,7 +56,7 @@ fn named(records: impl Iterator<Item = (String, String)>) -> Named {
                 let reason = format!("{id} at {address}: the same id is at {} too", last.address);
                 named.ignored.push(reason);
             }
-            _ => named.observations.push(Observation { id, address, status: ServerStatus::Serving }),
+            _ => named.observations.push(Observation { id, address, status: ServerStatus::Serving, zone: None }),
         }
     }
     named

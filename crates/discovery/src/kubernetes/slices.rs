@@ -1,6 +1,6 @@
 //! All EndpointSlices of the service, built from lists and watch events, and their servers. Pure.
-//! A pod has a name, which is its node id, one address, and the conditions `serving` and
-//! `terminating`. An absent `serving` equals `ready`, an absent `ready` means true, an absent
+//! A pod has a name, which is its node id, one address, the zone of its machine if Kubernetes has
+//! one, and the conditions `serving` and `terminating`. An absent `serving` equals `ready`, an absent `ready` means true, an absent
 //! `terminating` means false. A present `serving` overrides `ready`, which is false for each
 //! terminating pod, and true for each pod under `publishNotReadyAddresses`.
 //! One pod may be in several slices: briefly while the controller moves it, and always in a
@@ -14,6 +14,7 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use signaling_protocol::NodeId;
 
 use crate::flap_damper::{Observation, ServerStatus};
+use signaling_membership::Zone;
 
 /// Contents of the slices by name. `Watcher` updates them and sends their servers.
 pub(super) struct Slices {
@@ -28,6 +29,7 @@ struct Appearance {
     /// Distinguishes successive pods of one name in a StatefulSet.
     uid: String,
     address: SocketAddr,
+    zone: Option<Zone>,
     serves: bool,
     ends: bool,
 }
@@ -103,10 +105,12 @@ fn appearance(endpoint: &Endpoint, port: u16) -> Option<Appearance> {
     let id = NodeId::new(pod.name.as_deref()?).ok()?;
     let ip: IpAddr = endpoint.addresses.first()?.parse().ok()?;
     let address = SocketAddr::new(ip, port);
+    // A value of a label, so it is a valid name.
+    let zone = endpoint.zone.as_deref().and_then(|zone| Zone::new(zone).ok());
     let conditions = endpoint.conditions.as_ref();
     let serves = conditions.and_then(|conditions| conditions.serving.or(conditions.ready)).unwrap_or(true);
     let ends = conditions.and_then(|conditions| conditions.terminating).unwrap_or(false);
-    Some(Appearance { id, uid: pod.uid.clone().unwrap_or_default(), address, serves, ends })
+    Some(Appearance { id, uid: pod.uid.clone().unwrap_or_default(), address, zone, serves, ends })
 }
 
 impl Appearance {
@@ -114,6 +118,7 @@ impl Appearance {
     /// in any slice counts. A pod that serves in only one slice is in transition.
     fn merge(&mut self, other: &Self) {
         self.address = self.address.min(other.address);
+        self.zone = self.zone.take().or_else(|| other.zone.clone());
         self.serves |= other.serves;
         self.ends |= other.ends;
     }
@@ -129,7 +134,7 @@ impl Appearance {
 
     fn observation(&self) -> Option<Observation> {
         let address = self.address.to_string().parse().ok()?;
-        Some(Observation { id: self.id.clone(), address, status: self.status() })
+        Some(Observation { id: self.id.clone(), address, status: self.status(), zone: self.zone.clone() })
     }
 }
 

@@ -80,6 +80,7 @@ impl Mesh {
             id: id_of(index),
             address: address_of(index).parse().unwrap(),
             draining: draining == Some(index),
+            zone: None,
         };
         let view = Arc::new(View::new((0..self.nodes.len()).map(member)).unwrap());
         self.nodes.iter_mut().for_each(|node| node.set_view(now, Arc::clone(&view)));

@@ -190,8 +190,12 @@ mod tests {
 
     #[test]
     fn peer_with_two_names_in_discovery_counts_once() {
-        let member =
-            |id: &str| NodeEntry { id: id.parse().unwrap(), address: "127.0.0.1:1".parse().unwrap(), draining: false };
+        let member = |id: &str| NodeEntry {
+            id: id.parse().unwrap(),
+            address: "127.0.0.1:1".parse().unwrap(),
+            draining: false,
+            zone: None,
+        };
         let report = |id: &str, clients| LoadReport { id: id.into(), clients, state: ReadinessState::Ready };
         let polled = [("ip-1", "a", 5), ("ip-2", "b", 7), ("ip-3", "b", 7)]
             .map(|(member, id, clients)| (member.parse().unwrap(), (Instant::now(), report(id, clients))));

@@ -39,6 +39,7 @@ async fn ask(nodes: &[(&str, String)], own: Server, edges: Vec<Server>) -> Nodes
         id: id.parse().unwrap(),
         address: address.parse().unwrap(),
         draining: false,
+        zone: None,
     };
     let view = View::new(nodes.iter().map(member)).unwrap();
     ask_all(&client, &view, own, async { edges }).await

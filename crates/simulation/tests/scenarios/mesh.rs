@@ -116,7 +116,7 @@ impl Mesh {
         let member = |marked: &&str| {
             let id = marked.trim_start_matches('-');
             let address = format!("{id}:1").parse().unwrap();
-            NodeEntry { id: NodeId::new(id).unwrap(), address, draining: marked.starts_with('-') }
+            NodeEntry { id: NodeId::new(id).unwrap(), address, draining: marked.starts_with('-'), zone: None }
         };
         let view = Arc::new(View::new(members.iter().map(member)).unwrap());
         self.nodes.get_mut(node).unwrap().set_view(self.now, view);

@@ -30,6 +30,25 @@ fn pod_in_slices_of_both_families_counts_once_with_ipv4() {
 }
 
 #[test]
+fn zone_of_a_pod_is_that_of_any_of_its_endpoints() {
+    let zones = |slices: &[EndpointSlice]| -> Vec<_> {
+        let servers = all(slices, "internal").observations().into_iter();
+        servers.map(|server| server.zone.map(String::from).unwrap_or_default()).collect()
+    };
+    let mut rolling = slices(include_str!("../../../fixtures/rolling.json"));
+    assert_eq!(zones(&rolling), ["zone-a", "zone-a", "zone-a", "zone-b", "zone-b"]);
+    rolling[0].endpoints.as_mut().unwrap()[0].zone = None;
+    assert_eq!(zones(&rolling), ["", "zone-a", "zone-a", "zone-b", "zone-b"]);
+
+    let mut of_both_families = slices(include_str!("../../../fixtures/dual-stack.json"));
+    for slice in 0..2 {
+        of_both_families[slice].endpoints.iter_mut().flatten().for_each(|endpoint| endpoint.zone = None);
+        let known = zones(&of_both_families).iter().filter(|zone| !zone.is_empty()).count();
+        assert_eq!(known, [3, 0][slice], "the other slice names it");
+    }
+}
+
+#[test]
 fn pod_in_two_slices_counts_once_and_serves_if_one_is_ready() {
     let text = include_str!("../../../fixtures/moving.json");
     let expected = [
