@@ -85,6 +85,15 @@ pub struct Room {
     pub more: bool,
 }
 
+/// `DELETE /admin/rooms/ROOM/members/CLIENT`. `was_here`: the client had a seat as a member or in
+/// the waiting queue, or an operator ended its last one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    pub room: String,
+    pub client_id: String,
+    pub was_here: bool,
+}
+
 /// A member of a room, with its JSON for the others; `null` if it sent none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Member {

@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 const EXIT_CODES: &str = "Exit codes:
   0  done
-  1  no such client, room or node, the change is impossible, or it did not happen in time
+  1  no such client, seat, room or node, the change is impossible, or it did not happen in time
   2  invalid arguments
   3  the server is unreachable, fails, refuses the token or sends an unusable answer, or some nodes are
      missing from the answer";
@@ -79,6 +79,13 @@ pub(crate) enum Command {
         /// Return to the capacity of the mesh
         #[arg(long, conflicts_with = "capacity")]
         reset: bool,
+    },
+    /// Remove a client from a room or its waiting queue; it can join again
+    Remove {
+        /// Name of the room
+        room: String,
+        /// client_id, or a name that `clients` lists
+        client: String,
     },
     /// Close a client's session and reject its older tokens
     Kick {

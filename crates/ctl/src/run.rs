@@ -8,7 +8,7 @@ use serde_json::json;
 use signaling_admin::Missing;
 use signaling_admin::clients::{Client, Clients, Kicked};
 use signaling_admin::explain::{Explanation, RoomExplanation};
-use signaling_admin::rooms::{MAX_PAGE, Room, Rooms};
+use signaling_admin::rooms::{MAX_PAGE, Removed, Room, Rooms};
 use signaling_admin::servers::{Draining, Nodes};
 
 use crate::api::{Api, Failure, Parameter};
@@ -59,6 +59,12 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
                 None => api.get(&["rooms", &room]).await?,
             };
             print_answer(json, &json!({ "room": room.room, "capacity": room.capacity }), &[], |_| show::capacity(&room))
+        }
+        Command::Remove { room, client } => {
+            let path = ["rooms", &room, "members", &client];
+            let removed: Removed = api()?.send(Method::DELETE, &path, &[], None).await?;
+            print_answer(json, &removed, &[], show::removed)?;
+            Ok(if removed.was_here { Ending::Done } else { Ending::No })
         }
         Command::Kick { id } => {
             let kicked: Kicked = api()?.send(Method::POST, &["clients", &id, "kick"], &[], None).await?;

@@ -8,7 +8,7 @@ use signaling_admin::clients::{Client, ClientState, Clients, Kicked};
 use signaling_admin::explain::{
     Candidate, ClientOnNode, Explanation, OwnedRoom, RoomExplanation, SeatOnNode, SeatStatus,
 };
-use signaling_admin::rooms::{Room, Rooms};
+use signaling_admin::rooms::{Removed, Room, Rooms};
 use signaling_admin::servers::{Draining, Node, Nodes};
 
 use crate::table::Table;
@@ -171,6 +171,10 @@ pub(crate) fn capacity(room: &Room) -> String {
 
 fn holds(room: &Room) -> String {
     room.capacity.map_or_else(|| "no limit".to_owned(), |capacity| format!("at most {capacity}"))
+}
+
+pub(crate) fn removed(Removed { room, client_id, was_here }: &Removed) -> String {
+    format!("{client_id} {} {room}\n", if *was_here { "was removed from" } else { "was not in" })
 }
 
 pub(crate) fn kicked(kicked: &Kicked) -> String {

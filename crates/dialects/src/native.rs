@@ -30,7 +30,7 @@ pub(crate) enum FromMesh<'a> {
     ListFailed { room: Cow<'a, str>, retry_after: Option<Duration> },
     /// Changes of a room.
     MembersChanged { room: Cow<'a, str>, joined: Vec<Member<'a>>, left: Vec<Former<'a>> },
-    /// The session's seat in the room has expired.
+    /// The session's seat in the room has expired, or an operator ended it.
     SeatLost { room: Cow<'a, str> },
     /// A message without effect on translators.
     Other,
@@ -86,7 +86,7 @@ impl<'a> FromMesh<'a> {
             ("error", None, _) if !room.is_empty() => Self::ListFailed { room, retry_after },
             ("joined", ..) => Self::Joined { room, members, more: fields.more, after: fields.after },
             ("members_changed", ..) => Self::MembersChanged { room, joined, left },
-            ("left", ..) if reason == "expired" => Self::SeatLost { room },
+            ("left", ..) if matches!(&*reason, "expired" | "removed") => Self::SeatLost { room },
             _ => Self::Other,
         }
     }

@@ -33,4 +33,13 @@ pub enum LeftReason {
     Expired,
     /// The client's token does not admit the room any more.
     Forbidden,
+    /// An operator removed the client.
+    Removed,
+}
+
+impl LeftReason {
+    /// Returns `true` if an operator ended the seat.
+    pub const fn is_by_operator(self) -> bool {
+        matches!(self, Self::Removed)
+    }
 }

@@ -54,9 +54,9 @@ pub enum SeatStatus {
         /// Number of waiting clients ahead of it in an [`OpResult`]; 0 where no result set it.
         ahead: u64,
     },
-    /// The client left, its seat expired or was not restored, or another session of it has the
-    /// seat.
-    Out,
+    /// The client left, its seat ended or was not restored, or another session of it has the seat.
+    /// The reason is that of the last seat, as long as the client is remembered.
+    Out(LeftReason),
     /// The owner lacks the client's last command, or has no record of it: the client never joined,
     /// found the queue full, or is forgotten.
     Unknown,
@@ -71,6 +71,11 @@ impl SeatStatus {
     /// Returns `true` for a member or waiting client.
     pub fn is_present(self) -> bool {
         self.is_member() || self.is_waiting()
+    }
+
+    /// Returns the reason of a client whose seat an operator ended.
+    pub fn end_by_operator(self) -> Option<LeftReason> {
+        if let Self::Out(reason) = self { Some(reason).filter(|reason| reason.is_by_operator()) } else { None }
     }
 
     /// Returns `true` if the client is in the waiting queue.
@@ -99,9 +104,9 @@ pub enum Operation {
         /// The session that leaves.
         requester: Requester,
     },
-    /// Removes a session's seat, as its rights have changed. No effect if another session has the
+    /// Ends a session's seat, as its rights have changed. No effect if another session has the
     /// seat, or if the session's node had not seen its last command or attachment.
-    Remove {
+    Revoke {
         /// The session, with the number of its last command about the room.
         requester: Requester,
     },
@@ -144,6 +149,11 @@ pub enum Operation {
     },
     /// Reports the status of a client, in any session.
     Find {
+        /// Id of the client.
+        client: ClientId,
+    },
+    /// Ends a client's seat as a member or in the waiting queue, in any session, for an operator.
+    Remove {
         /// Id of the client.
         client: ClientId,
     },
@@ -244,9 +254,11 @@ pub struct OpResult {
     pub is_refused: bool,
     /// `true` if waiting clients may have moved up.
     pub queue_moved: bool,
-    /// Nodes that serve members or waiting clients, by name. Empty if there is nothing to announce.
+    /// Nodes that serve members or waiting clients, or served those whose seats an operator ended,
+    /// by name. Empty if there is nothing to announce.
     pub nodes: Vec<NodeId>,
-    /// Status of each session that the operation names, in its order; `Find` names any session.
+    /// Status of each session that the operation names, in its order; `Find` and `Remove` name any
+    /// session of a client.
     /// Empty for `List` and `SetCapacity`.
     pub statuses: Vec<SeatStatus>,
     /// One page of members, oldest first, for `List` and for a `Join` whose client is a member now.

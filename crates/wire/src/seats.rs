@@ -91,6 +91,8 @@ pub enum RoomChange<'a> {
     Left(&'a str),
     /// The seat of the member with this client id expired.
     Expired(&'a str),
+    /// An operator removed the member with this client id.
+    Removed(&'a str),
 }
 
 #[cfg(test)]

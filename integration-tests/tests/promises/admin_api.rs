@@ -90,7 +90,11 @@ async fn answers_fit_the_openapi_document() {
         for operation in description.operations(kind) {
             let path = operation.path.strip_prefix("/admin/").unwrap();
             // The last operation kicks Bob.
-            let client = if path.ends_with("kick") { "bob" } else { "dave" };
+            let client = match path {
+                path if path.ends_with("kick") => "bob",
+                path if path.contains("/members/") => "carol",
+                _ => "dave",
+            };
             let filled = |path: &str, client: &str, node: &str| {
                 path.replace("{client}", client).replace("{node}", node).replace("{room}", "standup")
             };

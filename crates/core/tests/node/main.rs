@@ -21,6 +21,7 @@ mod pauses;
 mod peers;
 mod proofs;
 mod reliable;
+mod removals;
 mod reserved;
 mod room_rates;
 mod sessions;

@@ -128,7 +128,7 @@ fn seat_at((room, status): (&RoomName, &SeatStatus)) -> SeatOnNode {
     let (status, ahead) = match *status {
         SeatStatus::Member { .. } => (ReportedSeatStatus::Member, None),
         SeatStatus::Waiting { ahead, .. } => (ReportedSeatStatus::Waiting, Some(ahead)),
-        SeatStatus::Out | SeatStatus::Unknown => (ReportedSeatStatus::Unknown, None),
+        SeatStatus::Out(_) | SeatStatus::Unknown => (ReportedSeatStatus::Unknown, None),
     };
     SeatOnNode { room: room.as_str().to_owned(), status, ahead }
 }

@@ -10,7 +10,7 @@ mod rooms;
 mod servers;
 
 use axum::Router;
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use http::Method;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -58,6 +58,7 @@ pub(crate) fn operators(api: OperatorApi) -> Router {
         .route("/rooms/{room}", get(rooms::show))
         .route("/rooms/{room}/explain", get(explain::room))
         .route("/rooms/{room}/capacity", put(rooms::set_capacity).delete(rooms::reset_capacity))
+        .route("/rooms/{room}/members/{client}", delete(rooms::remove))
         .route("/explain/{client}", get(explain::explain))
         .with_state(api)
         .merge(drain)

@@ -1,5 +1,5 @@
-//! Rooms for operators: lists, members, counts and capacities. Requests to the owners of rooms are
-//! queued in the core, which returns the answers.
+//! Rooms for operators: lists, members, counts, capacities and removals. Requests to the owners of
+//! rooms are queued in the core, which returns the answers.
 
 use std::time::Duration;
 
@@ -8,16 +8,17 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use http::StatusCode;
 use serde::Deserialize;
-use signaling_admin::rooms::{MAX_PAGE, Member, Room, RoomOnNode, RoomRow, Rooms};
+use signaling_admin::rooms::{MAX_PAGE, Member, Removed, Room, RoomOnNode, RoomRow, Rooms};
 use signaling_admin::{Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::ids::is_reserved;
 use signaling_protocol::{ClientId, RoomName};
-use signaling_rooms::{OpResult, Operation, Request, Unavailable};
+use signaling_rooms::{OpResult, Operation, Request, SeatStatus, Unavailable};
 use signaling_server::admin::handlers::{QueryResult, bad_request, query};
 use signaling_server::http::Refused;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tracing::info;
 
 use super::{OperatorApi, page};
 use crate::Node;
@@ -149,12 +150,33 @@ pub(super) async fn reset_capacity(
     ask(&api, &room, Operation::SetCapacity { capacity: None }).await
 }
 
+/// Serves `DELETE /admin/rooms/ROOM/members/CLIENT`: ends a seat, also in the waiting queue.
+pub(super) async fn remove(
+    State(api): State<OperatorApi>,
+    Path((room, client)): Path<(String, String)>,
+) -> Result<Json<Removed>, Refused> {
+    let (room, client) = (RoomName::new(&room)?, ClientId::new(&client)?);
+    let result = result(&api, &room, Operation::Remove { client: client.clone() }).await?;
+    let status = result.statuses.first();
+    if result.settling && status == Some(&SeatStatus::Unknown) {
+        return Err(unavailable("nodes may still restore the client's seat".to_owned()));
+    }
+    let was_here = status.is_some_and(|status| status.end_by_operator().is_some());
+    info!(room = %room, client = %client, was_here, "client removed from room by operator");
+    Ok(Json(Removed { room: room.as_str().to_owned(), client_id: client.as_str().to_owned(), was_here }))
+}
+
+async fn result(api: &OperatorApi, room: &RoomName, op: Operation) -> Result<OpResult, Refused> {
+    api.ask_owner(room.clone(), op).await.map_err(|error| unavailable(error.to_string()))
+}
+
+fn unavailable(why: String) -> Refused {
+    Refused { retry_after: Some(RETRY_AFTER), ..Refused::new(StatusCode::SERVICE_UNAVAILABLE, "room_unavailable", why) }
+}
+
 async fn ask(api: &OperatorApi, room: &str, op: Operation) -> Result<Json<Room>, Refused> {
     let room = RoomName::new(room)?;
-    let result = api.ask_owner(room.clone(), op).await.map_err(|error| Refused {
-        retry_after: Some(RETRY_AFTER),
-        ..Refused::new(StatusCode::SERVICE_UNAVAILABLE, "room_unavailable", error.to_string())
-    })?;
+    let result = result(api, &room, op).await?;
     let OpResult { version, capacity, count, waiting, more, members, .. } = result;
     let member = |member: signaling_rooms::Member| Member {
         client_id: member.client.as_str().to_owned(),

@@ -4,17 +4,20 @@ use serde::{Deserialize, Serialize};
 use signaling_protocol::ClientId;
 
 use super::records::LastCommand;
+use crate::LeftReason;
 
 /// Maximum gone clients that a room remembers. The oldest is forgotten first.
 const MAX_GONE: usize = 1_000;
 
-/// A client that has left or expired: 64 bytes beside its id.
+/// A client that has left or expired: 72 bytes beside its id.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct GoneClient {
     pub(super) client: ClientId,
     pub(super) last: LastCommand,
     /// Its last place as a member or in the queue.
     pub(super) place: u64,
+    /// Reason for the end of its last seat.
+    pub(super) reason: LeftReason,
     /// Time at which it is forgotten, in milliseconds since 1970.
     pub(super) until: i64,
 }
@@ -102,7 +105,9 @@ mod tests {
         let id = |n: i64| ClientId::new(&format!("c{n}")).unwrap();
         let last = LastCommand::after_leave(&requester("c0", "n", 1));
         let forgotten: Vec<_> = (0..1_003)
-            .filter_map(|n| gone.insert(GoneClient { client: id(n), last, place: 0, until: 5_000 - n }))
+            .filter_map(|n| {
+                gone.insert(GoneClient { client: id(n), last, place: 0, reason: LeftReason::Left, until: 5_000 - n })
+            })
             .collect();
         assert_eq!(forgotten.iter().map(|gone| gone.until).collect::<Vec<_>>(), [4_000, 3_999, 3_998]);
         assert_eq!((gone.list.len(), gone.first_until()), (MAX_GONE, Some(4_001)));

@@ -4,6 +4,7 @@ mod gone;
 mod records;
 
 use std::cmp::Ordering::{Equal, Greater, Less};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
@@ -40,6 +41,8 @@ struct Step<'a> {
     now: i64,
     changes: Vec<Change>,
     queue_moved: bool,
+    /// Nodes of seats that an operator ended.
+    informed: BTreeSet<NodeId>,
 }
 
 impl Room {
@@ -56,7 +59,8 @@ impl Room {
         let now = signed(now).max(self.touched);
         self.touched = now;
         let was_there = self.version.is_some() || !self.records.is_empty();
-        let mut step = Step { room: self, rules, now, changes: Vec::new(), queue_moved: false };
+        let (changes, informed) = (Vec::new(), BTreeSet::new());
+        let mut step = Step { room: self, rules, now, changes, queue_moved: false, informed };
         step.carry_out(op);
         step.expire();
         step.admit();
@@ -191,7 +195,8 @@ impl Step<'_> {
                 self.join(requester, data.as_deref(), *capacity);
             }
             Operation::Leave { requester } => self.leave(requester),
-            Operation::Remove { requester } => self.remove(requester),
+            Operation::Revoke { requester } => self.revoke(requester),
+            Operation::Remove { client } => self.remove(client),
             Operation::Drop { requester, keep } => self.end_session(requester, millis(*keep)),
             Operation::Claim { seats } => seats.iter().for_each(|seat| self.claim(&seat.requester)),
             Operation::Restore { seats, confirmed_in, version, capacity } => {
@@ -275,7 +280,7 @@ impl Step<'_> {
     fn leave(&mut self, requester: &Requester) {
         let client = &requester.client;
         let Some(last) = self.room.records.last(client) else {
-            return self.remember_unknown(client, LastCommand::after_leave(requester));
+            return self.remember_unknown(client, LastCommand::after_leave(requester), LeftReason::Left);
         };
         if last.is_later_than(requester) || last.has_done(requester) {
             return;
@@ -289,13 +294,13 @@ impl Step<'_> {
 
     /// Remembers a client without a record if its seat may be lost: a late restoration of the seat
     /// has no effect then.
-    fn remember_unknown(&mut self, client: &ClientId, last: LastCommand) {
+    fn remember_unknown(&mut self, client: &ClientId, last: LastCommand, reason: LeftReason) {
         if self.now < self.room.settled_at {
-            self.room.records.put_gone(client, last, self.now + millis(self.rules.remembered));
+            self.room.records.put_gone(client, last, reason, self.now + millis(self.rules.remembered));
         }
     }
 
-    fn remove(&mut self, requester: &Requester) {
+    fn revoke(&mut self, requester: &Requester) {
         let Some(known) = self.room.records.get(&requester.client) else { return };
         let Requester { session, number, .. } = known.seat.requester;
         if (session, number) == (requester.session, requester.number) && !known.last().is_later_than(requester) {
@@ -303,20 +308,28 @@ impl Step<'_> {
         }
     }
 
+    fn remove(&mut self, client: &ClientId) {
+        if let Some(last) = self.room.records.get(client).map(Record::last) {
+            self.gone(client, last.as_leave(), LeftReason::Removed);
+        }
+    }
+
     /// Ends the seat of a present client, and remembers it. `reason`: for the other members.
     fn gone(&mut self, client: &ClientId, last: LastCommand, reason: LeftReason) {
+        let node = self.room.records.get(client).map(|known| &known.seat.requester.node);
+        self.informed.extend(node.filter(|_| reason.is_by_operator()).cloned());
         match self.room.records.get(client).is_some_and(Record::is_member) {
             true => self.changes.push(Change::Left { client: client.clone(), reason }),
             false => self.queue_moved = true,
         }
-        self.room.records.put_gone(client, last, self.now + millis(self.rules.remembered));
+        self.room.records.put_gone(client, last, reason, self.now + millis(self.rules.remembered));
     }
 
     fn end_session(&mut self, requester: &Requester, keep: i64) {
         let client = &requester.client;
         let Some(mut known) = self.room.records.get(client).cloned() else {
             if self.room.records.last(client).is_none() {
-                self.remember_unknown(client, LastCommand::after_end(requester));
+                self.remember_unknown(client, LastCommand::after_end(requester), LeftReason::Expired);
             }
             return;
         };
@@ -419,10 +432,14 @@ impl Step<'_> {
     /// Returns the status of one session, or without `session` of the client's current one.
     fn status(&self, client: &ClientId, session: Option<SessionId>) -> SeatStatus {
         let Some(known) = self.room.records.get(client) else {
-            return if self.room.records.last(client).is_some() { SeatStatus::Out } else { SeatStatus::Unknown };
+            let Some((reason, last)) = self.room.records.end(client) else { return SeatStatus::Unknown };
+            let is_its = session.is_none_or(|session| session == last);
+            return SeatStatus::Out(if is_its { reason } else { LeftReason::Expired });
         };
         match known.seat.status {
-            _ if session.is_some_and(|session| session != known.seat.requester.session) => SeatStatus::Out,
+            _ if session.is_some_and(|session| session != known.seat.requester.session) => {
+                SeatStatus::Out(LeftReason::Expired)
+            }
             SeatStatus::Waiting { place, .. } => {
                 SeatStatus::Waiting { place, ahead: self.room.records.ahead(client, place) }
             }
@@ -439,17 +456,17 @@ impl Step<'_> {
         };
         // A seat that was not restored has no record.
         let restored = |seat: &Seat| match of(&seat.requester) {
-            SeatStatus::Unknown => SeatStatus::Out,
+            SeatStatus::Unknown => SeatStatus::Out(LeftReason::Expired),
             status => status,
         };
         let statuses: Vec<_> = match op {
             Operation::Join { requester, .. }
             | Operation::Leave { requester }
-            | Operation::Remove { requester }
+            | Operation::Revoke { requester }
             | Operation::Drop { requester, .. } => vec![of(requester)],
             Operation::Claim { seats } => seats.iter().map(claimed).collect(),
             Operation::Restore { seats, .. } => seats.iter().map(restored).collect(),
-            Operation::Find { client } => vec![self.status(client, None)],
+            Operation::Find { client } | Operation::Remove { client } => vec![self.status(client, None)],
             Operation::List { .. } | Operation::SetCapacity { .. } => Vec::new(),
         };
         let listed = match op {
@@ -458,7 +475,7 @@ impl Step<'_> {
             _ => None,
         };
         let (members, more) = listed.map(|after| self.page(after)).unwrap_or_default();
-        let Self { room, rules, now, changes, queue_moved } = self;
+        let Self { room, rules, now, changes, queue_moved, mut informed } = self;
         let version = room.version.unwrap_or(unsigned(now)) + changes.len() as u64;
         if !changes.is_empty() {
             room.version = Some(version);
@@ -467,6 +484,9 @@ impl Step<'_> {
             room.incarnation = unsigned(now);
         }
         let is_news = queue_moved || !changes.is_empty();
+        if is_news {
+            informed.extend(room.records.nodes());
+        }
         let count = room.records.member_count() as u64;
         let is_own = statuses.first().is_some_and(|status| status.is_member());
         OpResult {
@@ -478,7 +498,7 @@ impl Step<'_> {
             informed: if changes.is_empty() { 0 } else { count.saturating_sub(u64::from(is_own)) },
             changes,
             queue_moved,
-            nodes: if is_news { room.records.nodes() } else { Vec::new() },
+            nodes: if is_news { informed.into_iter().collect() } else { Vec::new() },
             statuses,
             members,
             more,

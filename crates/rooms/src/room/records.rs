@@ -8,7 +8,7 @@ use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
 
 use super::gone::{GoneClient, GoneClients};
-use crate::{Requester, Seat, SeatStatus};
+use crate::{LeftReason, Requester, Seat, SeatStatus};
 
 /// Value of [`Record::unclaimed_at`] for a claimed seat: it lives as long as its session and node.
 pub(super) const CLAIMED: i64 = i64::MAX;
@@ -19,7 +19,7 @@ const MAP_BYTES: usize = 600;
 /// Bytes of a present client's record and its entries in the indexes, without its texts.
 const RECORD_BYTES: usize = 250;
 /// Bytes of a gone client, with its share of a list that grows one by one.
-const GONE_BYTES: usize = 80;
+const GONE_BYTES: usize = 88;
 /// Bytes of an allocated text beside its characters.
 const TEXT_BYTES: usize = 24;
 
@@ -90,7 +90,12 @@ impl LastCommand {
         Self { number: 0, left: 0, ..Self::after_leave(requester) }
     }
 
-    /// Returns it as a leave by this command.
+    /// Returns it as a leave, so that a loss gives the seat not back.
+    pub(super) fn as_leave(&self) -> Self {
+        Self { left: self.number, ..*self }
+    }
+
+    /// Returns a leave by this command.
     pub(super) fn after_leave(requester: &Requester) -> Self {
         let &Requester { session, accepted_at_us, attachment, number, .. } = requester;
         Self { session, accepted_at_us, attachment, number, left: number }
@@ -139,7 +144,7 @@ impl Record {
     fn place(&self) -> u64 {
         match self.seat.status {
             SeatStatus::Member { place } | SeatStatus::Waiting { place, .. } => place,
-            SeatStatus::Out | SeatStatus::Unknown => 0,
+            SeatStatus::Out(_) | SeatStatus::Unknown => 0,
         }
     }
 
@@ -198,6 +203,12 @@ impl Records {
         self.get(client).map(Record::last).or_else(|| self.gone.get(client).map(|gone| gone.last))
     }
 
+    /// Returns the reason for the end of a gone client's last seat, and its session. `None`: the
+    /// client is present or unknown.
+    pub(super) fn end(&self, client: &ClientId) -> Option<(LeftReason, SessionId)> {
+        self.gone.get(client).map(|gone| (gone.reason, gone.last.session))
+    }
+
     /// Inserts the record of a present client, in place of what is known of it.
     pub(super) fn put(&mut self, record: Record) {
         let client = record.seat.requester.client.clone();
@@ -215,11 +226,11 @@ impl Records {
     }
 
     /// Remembers a client as gone until this time (ms since 1970), in place of its record.
-    pub(super) fn put_gone(&mut self, client: &ClientId, last: LastCommand, until: i64) {
+    pub(super) fn put_gone(&mut self, client: &ClientId, last: LastCommand, reason: LeftReason, until: i64) {
         let place = self.place(client);
         self.remove(client);
         self.bytes += bytes_of_gone(client);
-        if let Some(forgotten) = self.gone.insert(GoneClient { client: client.clone(), last, place, until }) {
+        if let Some(forgotten) = self.gone.insert(GoneClient { client: client.clone(), last, place, reason, until }) {
             self.bytes -= bytes_of_gone(&forgotten.client);
         }
     }

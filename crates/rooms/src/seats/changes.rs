@@ -82,27 +82,27 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// `queue_moved`: waiting clients need new positions. No effect if the room has no seat here.
     pub(crate) fn room_changed(&mut self, room: &RoomName, at: Stamp, changes: Vec<Change>, queue_moved: bool) {
         let Some(local) = self.local.by_name.get_mut(room) else { return };
-        let mut has_admissions = false;
+        let mut has_moved_seats = false;
         for change in &changes {
             if local.sequencer.is_other(at.incarnation) {
                 // Clients here do not receive it, but a joined member still has to return.
                 local.apply_to_member_list(change);
             }
-            match change {
-                Change::Left { client, .. } => {
-                    local.known_members.remove(client);
-                }
-                Change::Joined(member) => {
-                    let session = self.cx.session_of(&member.client);
-                    if let Some(session) = session.filter(|session| local.waiting.contains(session)) {
-                        // The owner's answer shows whether this session has the seat.
-                        local.unconfirmed.insert(session);
-                        has_admissions = true;
-                    }
-                }
+            if let Change::Left { client, .. } = change {
+                local.known_members.remove(client);
+            }
+            let seats = match change {
+                Change::Joined(_) => &local.waiting,
+                Change::Left { reason, .. } if reason.is_by_operator() => &local.members,
+                Change::Left { .. } => continue,
+            };
+            if let Some(session) = self.cx.session_of(change.client()).filter(|session| seats.contains(session)) {
+                // The owner's answer shows whether this session has the seat.
+                local.unconfirmed.insert(session);
+                has_moved_seats = true;
             }
         }
-        if has_admissions {
+        if has_moved_seats {
             self.claim_unconfirmed(room);
         }
         let Some(local) = self.local.by_name.get_mut(room) else { return };

@@ -297,8 +297,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 (Some(messages::waiting(room, ahead, result.waiting)), Some((ahead, self.now)))
             }
             // The client left since, another session of it has the seat, or the queue is full.
-            SeatStatus::Out | SeatStatus::Unknown => {
+            SeatStatus::Out(_) | SeatStatus::Unknown => {
                 self.end_seat(session, room);
+                let reason = status.end_by_operator().unwrap_or(LeftReason::Left);
                 let max_waiting = match is_reserved(room.as_str()) {
                     true => RoomOptions::of(room).capacity.map(|_| 0),
                     false => self.local.settings.rules.max_waiting,
@@ -307,7 +308,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 self.local.counts.full_queues += u64::from(is_full);
                 return match is_full {
                     true => self.finish(session, &[], Some(&QUEUE_FULL)),
-                    false => self.finish(session, &[messages::left(room, LeftReason::Left)], None),
+                    false => self.finish(session, &[messages::left(room, reason)], None),
                 };
             }
         };

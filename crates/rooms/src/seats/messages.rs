@@ -33,6 +33,7 @@ pub(super) fn to_wire(change: &Change) -> RoomChange<'_> {
             RoomChange::Joined { client_id: member.client.as_str(), data: member.data.as_deref() }
         }
         Change::Left { client, reason: LeftReason::Expired } => RoomChange::Expired(client.as_str()),
+        Change::Left { client, reason: LeftReason::Removed } => RoomChange::Removed(client.as_str()),
         Change::Left { client, .. } => RoomChange::Left(client.as_str()),
     }
 }
@@ -40,12 +41,14 @@ pub(super) fn to_wire(change: &Change) -> RoomChange<'_> {
 /// Reads a change from another node. `None`: its client id is invalid.
 pub(crate) fn change_from_wire(change: &RoomChange<'_>) -> Option<Change> {
     let client = |name: &str| ClientId::new(name).ok();
+    let left = |name, reason| Some(Change::Left { client: client(name)?, reason });
     Some(match *change {
         RoomChange::Joined { client_id, data } => {
             Change::Joined(crate::Member { client: client(client_id)?, data: data.map(Box::from) })
         }
-        RoomChange::Left(client_id) => Change::Left { client: client(client_id)?, reason: LeftReason::Left },
-        RoomChange::Expired(client_id) => Change::Left { client: client(client_id)?, reason: LeftReason::Expired },
+        RoomChange::Left(client_id) => left(client_id, LeftReason::Left)?,
+        RoomChange::Expired(client_id) => left(client_id, LeftReason::Expired)?,
+        RoomChange::Removed(client_id) => left(client_id, LeftReason::Removed)?,
     })
 }
 

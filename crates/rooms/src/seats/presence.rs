@@ -241,7 +241,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let attached = self.attached_key(session);
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let Some(local) = room_session.seats.get_mut(room).filter(|local| local.number() == number) else { return };
-        local.is_over = matches!(status, SeatStatus::Out | SeatStatus::Unknown);
+        local.is_over = !status.is_present();
         let is_about_room = |first: &Command<M>| first.room.as_ref() == Some(room) && !first.is_signal();
         if room_session.commands.front().is_some_and(is_about_room) {
             if local.is_over || local.seat.status.is_member() != status.is_member() {
@@ -290,7 +290,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                     (None, _) => {}
                 }
             }
-            SeatStatus::Out | SeatStatus::Unknown => {
+            SeatStatus::Out(_) | SeatStatus::Unknown => {
                 let Some(key) = attached else {
                     // The next socket receives the loss. Until then the seat is kept.
                     local.seat.status = former;
@@ -300,7 +300,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 self.end_seat(session, room);
                 // An earlier join without an answer may be carried out only now.
                 self.drop_unknown_seat(session, room, requester);
-                self.notify(key, messages::left(room, LeftReason::Expired).into());
+                let reason = status.end_by_operator().unwrap_or(LeftReason::Expired);
+                self.notify(key, messages::left(room, reason).into());
                 self.remove_if_idle(session);
             }
         }

@@ -34,7 +34,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         for (room, local) in seats {
             self.local.remove_seat(&room, session);
             self.notify(key, messages::left(&room, LeftReason::Forbidden).into());
-            let op = Operation::Remove { requester: Requester { attachment, ..local.seat.requester } };
+            let op = Operation::Revoke { requester: Requester { attachment, ..local.seat.requester } };
             self.local.enqueue(Urgency::Urgent, Purpose::Upkeep, room, op);
         }
         self.remove_if_idle(session);

@@ -86,7 +86,7 @@ impl LocalSeat {
         let (member, place) = match self.seat.status {
             SeatStatus::Member { place } => (true, place),
             SeatStatus::Waiting { place, .. } => (false, place),
-            SeatStatus::Out | SeatStatus::Unknown => return None,
+            SeatStatus::Out(_) | SeatStatus::Unknown => return None,
         };
         let Stamp { incarnation, version } = self.sent;
         let (ahead, data) = (self.sent_ahead.map(|(ahead, _)| ahead), self.seat.data.as_deref());
@@ -261,7 +261,7 @@ mod tests {
 
     fn seat(data: usize) -> Box<LocalSeat> {
         let (requester, data) = (requester("a", "n", 1), Some("x".repeat(data).into()));
-        let seat = Seat { requester, status: SeatStatus::Out, data };
+        let seat = Seat { requester, status: SeatStatus::Unknown, data };
         Box::new(LocalSeat { seat, sent: NO_STATE, confirmed_in: (0, 0), sent_ahead: None, is_over: false })
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use signaling_protocol::NodeId;
-use signaling_rooms::{OpResult, Operation, Requester, Room, Rules, Seat, SeatStatus};
+use signaling_rooms::{LeftReason, OpResult, Operation, Requester, Room, Rules, Seat, SeatStatus};
 use signaling_wire::{SessionId, codec};
 
 use crate::operations::step;
@@ -322,7 +322,7 @@ fn seat_without_a_record_needs_evidence_of_a_loss() {
         let restore = restore(at("alice", "a", 1, 1), T, confirmed_in, 0);
         let result = room.apply(&rules, T + 2 + remembered, &restore);
         assert_eq!((room.counts(), is_member(&result)), ((1 + incarnation, 0), is_restored));
-        assert_eq!(result.statuses[0] == SeatStatus::Out, !is_restored);
+        assert_eq!(result.statuses[0] == SeatStatus::Out(LeftReason::Expired), !is_restored);
     }
 }
 
@@ -349,7 +349,11 @@ fn client_that_expired_in_the_queue_is_remembered() {
     room.unclaim(T, Some(&node("b")));
     assert!(room.apply(&rules, T + STALE_MS, &touch()).queue_moved);
     for op in [join(at("bob", "b", 1, 1)), claim(at("bob", "c", 2, 1))] {
-        assert_eq!(room.apply(&rules, T + STALE_MS + 1, &op).statuses, [SeatStatus::Out], "{op:?}");
+        assert_eq!(
+            room.apply(&rules, T + STALE_MS + 1, &op).statuses,
+            [SeatStatus::Out(LeftReason::Expired)],
+            "{op:?}"
+        );
     }
     assert!(room.apply(&rules, T + STALE_MS + 2, &join(at("bob", "b", 1, 2))).statuses[0].is_waiting());
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::{Operation, Requester, Rules, Seat, SeatStatus};
+use signaling_rooms::{LeftReason, Operation, Requester, Rules, Seat, SeatStatus};
 use signaling_wire::SessionId;
 
 use crate::test_room::{STALE, changes_of, is_member, on_all, requester, rules, seat};
@@ -53,7 +53,7 @@ fn retransmitted_command_changes_nothing() {
         assert_eq!(changes_of(&left), ["-alice"]);
 
         let again = room.apply(Operation::Join { requester: join, data: None, capacity: None });
-        assert_eq!((&again.statuses[..], again.version), (&[SeatStatus::Out][..], left.version));
+        assert_eq!((&again.statuses[..], again.version), (&[SeatStatus::Out(LeftReason::Left)][..], left.version));
         let again = room.apply(Operation::Leave { requester: leave });
         assert_eq!((changes_of(&again).len(), again.version), (0, left.version));
         assert!(is_member(&room.join("alice")));
@@ -75,8 +75,8 @@ fn newer_session_takes_the_seat_from_an_older_one() {
 
         assert_eq!(changes_of(&room.leave("alice")).len(), 0);
         room.end_session("alice", Duration::ZERO);
-        assert_eq!(room.join("alice").statuses, [SeatStatus::Out]);
-        assert_eq!(room.claim(&["alice"]).statuses, [SeatStatus::Out]);
+        assert_eq!(room.join("alice").statuses, [SeatStatus::Out(LeftReason::Expired)]);
+        assert_eq!(room.claim(&["alice"]).statuses, [SeatStatus::Out(LeftReason::Expired)]);
         let leave = Operation::Leave { requester: Requester { number: 2, ..newer } };
         assert_eq!(changes_of(&room.apply(leave)), ["-alice"]);
     });

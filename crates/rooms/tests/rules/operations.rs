@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::{Operation, Requester, Seat, SeatStatus};
+use signaling_rooms::{LeftReason, Operation, Requester, Seat, SeatStatus};
 use signaling_wire::SessionId;
 
 fn someone() -> impl Strategy<Value = Requester> {
@@ -26,7 +26,7 @@ fn seats() -> impl Strategy<Value = Vec<Seat>> {
     let status = prop_oneof![
         (5..30_u64).prop_map(|place| SeatStatus::Member { place }),
         (5..30_u64).prop_map(|place| SeatStatus::Waiting { place, ahead: 0 }),
-        prop_oneof![Just(SeatStatus::Out), Just(SeatStatus::Unknown)],
+        prop_oneof![Just(SeatStatus::Out(LeftReason::Left)), Just(SeatStatus::Unknown)],
     ];
     let seat = (someone(), status, data()).prop_map(|(requester, status, data)| Seat { requester, status, data });
     prop::collection::vec(seat, 1..4)
@@ -37,7 +37,8 @@ pub(crate) fn step() -> impl Strategy<Value = (u64, Operation)> {
     let op = prop_oneof![
         6 => (someone(), data()).prop_map(|(requester, data)| Operation::Join { requester, data, capacity: None }),
         3 => someone().prop_map(|requester| Operation::Leave { requester }),
-        1 => someone().prop_map(|requester| Operation::Remove { requester }),
+        1 => someone().prop_map(|requester| Operation::Revoke { requester }),
+        1 => someone().prop_map(|requester| Operation::Remove { client: requester.client }),
         2 => (someone(), 0..30_u64).prop_map(|(requester, keep)| Operation::Drop { requester, keep: Duration::from_secs(keep) }),
         3 => seats().prop_map(|seats| Operation::Claim { seats }),
         1 => (seats(), 0..4_000_000_000_000_u64).prop_map(|(seats, version)| Operation::Restore { seats, confirmed_in: (0, 0), version, capacity: None }),

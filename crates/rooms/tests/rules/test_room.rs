@@ -146,12 +146,14 @@ pub(crate) fn ahead(result: &OpResult) -> u64 {
     }
 }
 
-/// Formats changes: `+name` for a join, `-name` for a leave, and `!name` for an expiry.
+/// Formats changes: `+name` for a join, `-name` for a leave, `!name` for an expiry, and `~name` for
+/// a seat that an operator ended.
 pub(crate) fn changes_of(result: &OpResult) -> Vec<String> {
     let change = |change: &Change| match change {
         Change::Joined(member) => format!("+{}", member.client),
         Change::Left { client, reason: LeftReason::Left | LeftReason::Forbidden } => format!("-{client}"),
         Change::Left { client, reason: LeftReason::Expired } => format!("!{client}"),
+        Change::Left { client, reason: LeftReason::Removed } => format!("~{client}"),
     };
     result.changes.iter().map(change).collect()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use signaling_rooms::{Operation, Rules, SeatStatus};
+use signaling_rooms::{LeftReason, Operation, Rules, SeatStatus};
 
 use crate::test_room::{STALE, TestRoom, ahead, changes_of, is_member, on_all, rules};
 
@@ -36,7 +36,7 @@ fn full_queue_keeps_a_later_client_out() {
         room.leave("bob");
         assert_eq!(ahead(&room.join("carol")), 0);
         let returned = room.join("bob");
-        assert_eq!((returned.statuses, returned.waiting), (vec![SeatStatus::Out], 1));
+        assert_eq!((returned.statuses, returned.waiting), (vec![SeatStatus::Out(LeftReason::Left)], 1));
         assert_eq!(changes_of(&room.leave("alice")), ["-alice", "+carol"]);
         assert_eq!(ahead(&room.join("bob")), 0);
     });

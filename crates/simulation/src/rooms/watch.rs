@@ -138,10 +138,13 @@ impl Watch {
         match &request.op {
             // A leave that arrives again after a later command changes nothing.
             Operation::Leave { requester }
-                if matches!(result.statuses[..], [SeatStatus::Out | SeatStatus::Unknown]) =>
+                if matches!(result.statuses[..], [SeatStatus::Out(_) | SeatStatus::Unknown]) =>
             {
                 let session = (requester.accepted_at_us, requester.session);
                 room.seats.retain(|client, seat| *client != requester.client || seat.session > session);
+            }
+            Operation::Remove { client } => {
+                room.seats.remove(client);
             }
             Operation::Drop { requester, keep } => {
                 room.end_session(now, requester, micros(*keep));
