@@ -15,6 +15,7 @@
 //! | their seats: claims and expiry | `seats` |
 //! | copies of rooms that other nodes own | `copies` |
 //! | their versions for nodes that are back in the view | `returned` |
+//! | rooms that wait for room in the lanes to nodes | `rooms_by_node` |
 //! | bytes of rooms: limit, refusals, rooms without clients | `space` |
 //! | the wait for all members before this node serves rooms of a new view | `barrier` |
 //!
@@ -28,6 +29,7 @@ mod owner;
 mod received;
 mod requests;
 mod returned;
+mod rooms_by_node;
 mod seats;
 mod space;
 
@@ -44,6 +46,7 @@ use self::barrier::Barrier;
 use self::copies::RoomCopy;
 use self::owner::{LogEntry, OwnedRoom};
 use self::requests::{Requester, Requests};
+use self::rooms_by_node::RoomsByNode;
 use self::space::Space;
 use crate::counted::{ByteTotal, CountedMap};
 use crate::{Context, NodeProcess, OpResult, Operation, Room, RoomSettings, Rooms, Rules, Step};
@@ -74,15 +77,15 @@ pub(crate) struct MeshRooms {
     outdated: BTreeMap<RoomName, u64>,
     /// Nodes with sessions in rooms that this node has served all the time, to be checked.
     reported: VecDeque<(RoomName, NodeId)>,
-    /// Queued requests to nodes to claim the seats of their sessions, by room.
-    claim_requests: BTreeSet<(RoomName, NodeId)>,
+    /// Queued requests to nodes to claim the seats of their sessions.
+    claim_requests: RoomsByNode,
     /// Owned rooms that are to get a backup. An operation on the room does not wait for a sweep.
     unassigned: BTreeSet<RoomName>,
     /// Nodes that have joined the view, until the next sweep finds the announced rooms with seats
     /// there.
     joined: BTreeSet<NodeId>,
     /// Rooms with seats at nodes that have joined the view. The nodes are to get their versions.
-    unsent_versions: BTreeMap<NodeId, BTreeSet<RoomName>>,
+    unsent_versions: RoomsByNode,
     /// Nodes that have left the view, until the next sweep finds the owned rooms with seats there.
     left: BTreeSet<NodeId>,
     /// Lost nodes whose seats in an owned room are to expire. A request for the room does not wait.
@@ -171,10 +174,10 @@ impl MeshRooms {
             reported: VecDeque::new(),
             unassigned: BTreeSet::new(),
             joined: BTreeSet::new(),
-            unsent_versions: BTreeMap::new(),
+            unsent_versions: RoomsByNode::default(),
             left: BTreeSet::new(),
             expiring: BTreeMap::new(),
-            claim_requests: BTreeSet::new(),
+            claim_requests: RoomsByNode::default(),
             partial: BTreeMap::new(),
             counts: MeshRoomCounts::default(),
             commits: settings.records_commits.then(Vec::new),

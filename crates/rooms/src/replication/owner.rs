@@ -176,7 +176,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         given_up.iter().for_each(|room| self.mesh.give_up(room));
         self.mesh.unfollow_former_owners();
         self.mesh.unassigned.extend(unassigned);
-        self.mesh.claim_requests.extend(claim_requests);
+        claim_requests.into_iter().for_each(|(room, node)| self.mesh.claim_requests.add(room, node));
     }
 
     /// Applies a request for a room that this node owns, or parks it until the barrier is complete.
@@ -276,7 +276,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         for name in &rooms {
             let Some(RoomCopy { mut room, at, givers, .. }) = self.mesh.copies.remove(name) else { continue };
             room.unclaim(clock, None);
-            self.mesh.claim_requests.extend(room.nodes().into_iter().map(|node| (name.clone(), node)));
+            room.nodes().into_iter().for_each(|node| self.mesh.claim_requests.add(name.clone(), node));
             self.mesh.counts.taken_over += 1;
             let seen = self.mesh.outdated.get(name).copied().unwrap_or_default();
             self.mesh.own(name, room, (at, clock.max(at.epoch.max(seen) + 1)), givers);

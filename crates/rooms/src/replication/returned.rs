@@ -7,9 +7,6 @@ use signaling_wire::forward::Item;
 use super::MeshRooms;
 use crate::{Context, Stamp, Step};
 
-/// Maximum versions that one sweep sends to each node.
-const VERSIONS_PER_SWEEP: usize = 500;
-
 impl MeshRooms {
     /// Returns the state, epoch and base of a room whose changes this node announces: as its backup, or
     /// as its owner without one.
@@ -26,28 +23,22 @@ impl MeshRooms {
             let owned = self.owned.iter().map(|(name, owned)| (name, &owned.room));
             let rooms = owned.chain(self.copies.iter().map(|(name, copy)| (name, &copy.room)));
             let with_seats = rooms.filter(|(_, room)| room.has_seats_at(&node));
-            let names = with_seats.map(|(name, _)| name.clone()).collect();
-            self.unsent_versions.insert(node, names);
+            with_seats.for_each(|(name, _)| self.unsent_versions.add(name.clone(), node.clone()));
         }
-        self.unsent_versions.retain(|node, rooms| !rooms.is_empty() && self.members.contains(node));
     }
 }
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
-    /// Sends each node at most 500 versions, while its lane has room. Sweeps send the rest.
+    /// Sends queued versions to nodes, while their lanes have room. Sweeps send the rest.
     pub(super) fn send_versions(&mut self) {
         self.mesh.queue_versions();
-        let mut unsent = std::mem::take(&mut self.mesh.unsent_versions);
-        for (node, rooms) in &mut unsent {
-            for _ in 0..VERSIONS_PER_SWEEP {
-                if !self.has_room(node) {
-                    break;
-                }
-                let Some(room) = rooms.pop_first() else { break };
-                self.send_version(&room, node);
+        for (room, node) in self.mesh.unsent_versions.take_some() {
+            if self.has_room(&node) {
+                self.send_version(&room, &node);
+            } else if self.mesh.members.contains(&node) {
+                self.mesh.unsent_versions.add(room, node);
             }
         }
-        self.mesh.unsent_versions = unsent;
     }
 
     fn send_version(&mut self, name: &RoomName, node: &NodeId) {
@@ -105,7 +96,7 @@ mod tests {
     fn node_that_returns_gets_versions_of_rooms_with_its_seats() {
         let (mut node, name) = backup_of(Some("n1"));
         assert_eq!(versions(&mut node), [name.as_str()]);
-        assert!(node.rooms.mesh.unsent_versions.values().all(BTreeSet::is_empty));
+        assert!(node.rooms.mesh.unsent_versions.is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::MeshRooms;
 use super::owner::{LogEntry, OwnedRoom};
 use crate::{Context, Operation, Step};
 
-/// Maximum rooms with due seats, rooms with lost nodes, and requests for claims in one sweep.
+/// Maximum rooms with due seats, and rooms with lost nodes in one sweep.
 const ROOMS_PER_SWEEP: usize = 500;
 /// Maximum reports of seats in rooms that this node has served all the time, checked in one sweep.
 const REPORTS_PER_SWEEP: usize = 4_000;
@@ -19,36 +19,27 @@ impl MeshRooms {
     /// room has seats there. It may lack the seats of sessions that have just moved.
     pub(super) fn queue_claim_request(&mut self, room: RoomName, node: NodeId) {
         if self.owned.get(&room).is_some_and(|owned| !owned.room.has_seats_at(&node)) {
-            self.claim_requests.insert((room, node));
+            self.claim_requests.add(room, node);
         }
     }
 }
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
-    /// Checks at most 4,000 reports, and sends at most 500 queued requests. Sweeps do the rest.
+    /// Checks at most 4,000 reports, and sends queued requests. Sweeps do the rest.
     pub(super) fn ask_for_claims(&mut self) {
         for _ in 0..REPORTS_PER_SWEEP {
             let Some((room, node)) = self.mesh.reported.pop_front() else { break };
             self.mesh.queue_claim_request(room, node);
         }
-        let mut full_lanes = Vec::new();
-        for _ in 0..ROOMS_PER_SWEEP {
-            let Some((room, node)) = self.mesh.claim_requests.pop_first() else { break };
-            if !self.ask_for_claim(&room, &node) {
-                full_lanes.push((room, node));
+        for (room, node) in self.mesh.claim_requests.take_some() {
+            if node == self.mesh.id {
+                self.claim_seats(&room);
+            } else if self.has_room(&node) {
+                self.send_item(&node, &Item::ClaimSeats(room.as_str()), true);
+            } else if self.mesh.members.contains(&node) {
+                self.mesh.claim_requests.add(room, node);
             }
         }
-        self.mesh.claim_requests.extend(full_lanes);
-    }
-
-    /// Asks a node to claim its seats in a room. Returns `false` if its lane has no room now.
-    fn ask_for_claim(&mut self, room: &RoomName, node: &NodeId) -> bool {
-        if *node == self.mesh.id {
-            self.claim_seats(room);
-            return true;
-        }
-        let is_member = self.mesh.members.contains(node);
-        !is_member || self.send_item(node, &Item::ClaimSeats(room.as_str()), true)
     }
 
     /// Claims the seats of this node's sessions in a room: queues their claims for its owner.
