@@ -70,10 +70,10 @@ impl Rooms {
     }
 }
 
-/// `GET /admin/rooms/ROOM`, and without `members` the answer to a change of its capacity. `version`
+/// `GET /admin/rooms/ROOM`, and without `members` the answer to other requests. `version`
 /// rises with each change that members are sent. `capacity`: maximum members, `None` for no limit.
-/// `count`: all members, also 0. `waiting`: clients in the waiting queue. `members`: a page of at
-/// most 500, the oldest first. `more`: others follow.
+/// `count`: all members, also 0. `waiting`: clients in the waiting queue. `blocks`: clients that
+/// operators keep out. `members`: a page of at most 500, the oldest first. `more`: others follow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Room {
     pub room: String,
@@ -81,12 +81,13 @@ pub struct Room {
     pub capacity: Option<u32>,
     pub count: u64,
     pub waiting: u64,
+    pub blocks: u64,
     pub members: Vec<Member>,
     pub more: bool,
 }
 
-/// `DELETE /admin/rooms/ROOM/members/CLIENT`. `was_here`: the client had a seat as a member or in
-/// the waiting queue, or an operator ended its last one.
+/// `DELETE /admin/rooms/ROOM/members/CLIENT` and `PUT /admin/rooms/ROOM/blocks/CLIENT`. `was_here`:
+/// the client had a seat as a member or in the waiting queue, or an operator ended its last one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removed {
     pub room: String,

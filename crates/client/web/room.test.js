@@ -187,7 +187,7 @@ test('join rejects when its place in the queue expires', async (context) => {
   ack(1);
   await null;
   deliver({ type: 'left', room: 'hall', reason: 'expired' });
-  await assert.rejects(join, { code: 'expired', message: 'the seat in the room expired' });
+  await assert.rejects(join, { code: 'expired', message: 'the seat expired' });
 });
 
 test('refused join rejects with the text and wait of the server', async (context) => {

@@ -87,6 +87,23 @@ pub(crate) enum Command {
         /// client_id, or a name that `clients` lists
         client: String,
     },
+    /// Remove a client from a room, and refuse its joins for some time
+    Block {
+        /// Name of the room
+        room: String,
+        /// client_id, or a name that `clients` lists
+        client: String,
+        /// Time in seconds: at most 86,400
+        #[arg(long = "for", value_name = "SECONDS")]
+        seconds: u64,
+    },
+    /// Let a blocked client join a room again
+    Unblock {
+        /// Name of the room
+        room: String,
+        /// client_id, or a name that `clients` lists
+        client: String,
+    },
     /// Close a client's session and reject its older tokens
     Kick {
         /// client_id, a name that `clients` lists, or `sub` of tokens

@@ -66,6 +66,16 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
             print_answer(json, &removed, &[], show::removed)?;
             Ok(if removed.was_here { Ending::Done } else { Ending::No })
         }
+        Command::Block { room, client, seconds } => {
+            let path = ["rooms", &room, "blocks", &client];
+            let body = json!({ "for_ms": seconds.saturating_mul(1_000) });
+            let removed: Removed = api()?.send(Method::PUT, &path, &[], Some(body)).await?;
+            print_answer(json, &removed, &[], |removed| show::blocked(removed, seconds))
+        }
+        Command::Unblock { room, client } => {
+            let room: Room = api()?.send(Method::DELETE, &["rooms", &room, "blocks", &client], &[], None).await?;
+            print_answer(json, &json!({ "room": room.room, "blocks": room.blocks }), &[], |_| show::blocks(&room))
+        }
         Command::Kick { id } => {
             let kicked: Kicked = api()?.send(Method::POST, &["clients", &id, "kick"], &[], None).await?;
             Ok(match print_answer(json, &kicked, &kicked.missing, show::kicked)? {

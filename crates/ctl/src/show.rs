@@ -155,8 +155,9 @@ pub(crate) fn rooms(rooms: &Rooms) -> String {
 }
 
 pub(crate) fn room(room: &Room) -> String {
-    let Room { count, waiting, version, .. } = room;
-    let text = format!("{}: {count} members, {}, {waiting} waiting, version {version}\n", room.room, holds(room));
+    let Room { count, waiting, blocks, version, .. } = room;
+    let (name, holds) = (&room.room, holds(room));
+    let text = format!("{name}: {count} members, {holds}, {waiting} waiting, {blocks} blocked, version {version}\n");
     let mut table = Table::new("MEMBER  DATA");
     for member in &room.members {
         let data = or_none(Some(&member.data).filter(|data| !data.is_null()));
@@ -175,6 +176,14 @@ fn holds(room: &Room) -> String {
 
 pub(crate) fn removed(Removed { room, client_id, was_here }: &Removed) -> String {
     format!("{client_id} {} {room}\n", if *was_here { "was removed from" } else { "was not in" })
+}
+
+pub(crate) fn blocked(removed @ Removed { client_id, .. }: &Removed, seconds: u64) -> String {
+    format!("{}{client_id} cannot join for {}\n", self::removed(removed), span(Duration::from_secs(seconds)))
+}
+
+pub(crate) fn blocks(Room { room, blocks, .. }: &Room) -> String {
+    format!("{room}: {blocks} blocked\n")
 }
 
 pub(crate) fn kicked(kicked: &Kicked) -> String {
@@ -242,10 +251,11 @@ mod tests {
     fn room_lists_the_data_of_its_members() {
         let members = vec![Member { client_id: "alice".into(), data: serde_json::json!({ "name": "Alice" }) }];
         let name = "standup".to_owned();
-        let it = Room { room: name, version: 7, capacity: Some(8), count: 1, waiting: 0, members, more: false };
+        let it =
+            Room { room: name, version: 7, capacity: Some(8), count: 1, waiting: 0, blocks: 2, members, more: false };
         assert_eq!(
             room(&it),
-            "standup: 1 members, at most 8, 0 waiting, version 7\n\nMEMBER  DATA\nalice   {\"name\":\"Alice\"}\n"
+            "standup: 1 members, at most 8, 0 waiting, 2 blocked, version 7\n\nMEMBER  DATA\nalice   {\"name\":\"Alice\"}\n"
         );
     }
 }

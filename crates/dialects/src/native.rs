@@ -21,7 +21,8 @@ pub(crate) enum FromMesh<'a> {
     Broadcast { room: Cow<'a, str>, from: Cow<'a, str>, data: &'a RawValue },
     /// A request succeeded.
     Ack { id: u64 },
-    /// A request failed with this code. `retry_after`: a retry can succeed then; `None`: final.
+    /// A request failed with this code. `retry_after`: a retry can succeed then; `None`: final, as
+    /// if an operator keeps the client out of a room for a while.
     Error { id: u64, code: Cow<'a, str>, retry_after: Option<Duration> },
     /// The state of a room with one page of its members. `more`: further pages follow. `after`:
     /// last member of the page before; `None`: this is the first page.
@@ -76,7 +77,7 @@ impl<'a> FromMesh<'a> {
         }
         let Ok(fields) = serde_json::from_str::<Fields<'a>>(text) else { return Self::Other };
         let Fields { kind, from, room, data, id, code, retry_after_ms, members, joined, left, reason, .. } = fields;
-        let retry_after = retry_after_ms.map(Duration::from_millis);
+        let retry_after = retry_after_ms.filter(|_| code != "forbidden").map(Duration::from_millis);
         match (&*kind, id, data) {
             ("welcome", ..) => Self::Welcome { ice_servers: fields.ice_servers },
             ("signal", _, Some(data)) => Self::Signal { from, data },

@@ -55,7 +55,9 @@ mod seats;
 
 pub use self::context::{Context, Peer, Socket, Step};
 pub use self::machine::{NodeProcess, Rooms, SocketKey};
-pub use self::op::{Change, Member, OpResult, Operation, Request, Requester, Seat, SeatStatus, Stamp, Unavailable};
+pub use self::op::{
+    Change, Member, OpRefusal, OpResult, Operation, Request, Requester, Seat, SeatStatus, Stamp, Unavailable,
+};
 pub use self::options::{RoomEvents, RoomOptions};
 pub use self::outputs::{Output, Outputs};
 pub use self::replication::{MeshRoomCounts, MeshRoomFigures, RoomCommit};

@@ -156,6 +156,14 @@ pub enum Operation {
     Remove {
         /// Id of the client.
         client: ClientId,
+        /// Time for which its joins are refused, in place of a former one. `None`: it can join, and
+        /// a former time stays.
+        block: Option<Duration>,
+    },
+    /// Ends the block of a client.
+    Unblock {
+        /// Id of the client.
+        client: ClientId,
     },
     /// Sets the room's own capacity (0: no limit), which stays after its last seat; `None` removes
     /// it.
@@ -223,6 +231,20 @@ pub struct Stamp {
     pub version: u64,
 }
 
+/// Reason why an operation had no effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OpRefusal {
+    /// Rooms have no bytes left. Other fields of the result can have their defaults.
+    NoBytes,
+    /// An operator has blocked the client that joins.
+    Blocked {
+        /// Time until the block ends.
+        rest: Duration,
+    },
+    /// The room has its maximum of blocked clients.
+    TooManyBlocks,
+}
+
 /// Result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OpResult {
@@ -249,9 +271,10 @@ pub struct OpResult {
     pub informed: u64,
     /// `true` if the operation created the room: its first record, in a room that had no version.
     pub created: bool,
-    /// `true` if a join had no effect, as rooms have no bytes left. Other fields are of the room as
-    /// it is, or the default.
-    pub is_refused: bool,
+    /// Reason why a join or removal had no effect. `None`: it was carried out.
+    pub refused: Option<OpRefusal>,
+    /// Number of blocked clients.
+    pub blocks: u64,
     /// `true` if waiting clients may have moved up.
     pub queue_moved: bool,
     /// Nodes that serve members or waiting clients, or served those whose seats an operator ended,
@@ -259,7 +282,8 @@ pub struct OpResult {
     pub nodes: Vec<NodeId>,
     /// Status of each session that the operation names, in its order; `Find` and `Remove` name any
     /// session of a client.
-    /// Empty for `List` and `SetCapacity`.
+    /// Empty for `List`, `Unblock` and
+    /// `SetCapacity`.
     pub statuses: Vec<SeatStatus>,
     /// One page of members, oldest first, for `List` and for a `Join` whose client is a member now.
     pub members: Vec<Member>,

@@ -92,13 +92,16 @@ async fn answers_fit_the_openapi_document() {
             // The last operation kicks Bob.
             let client = match path {
                 path if path.ends_with("kick") => "bob",
-                path if path.contains("/members/") => "carol",
+                path if path.contains("/members/") || path.contains("/blocks/") => "carol",
                 _ => "dave",
             };
             let filled = |path: &str, client: &str, node: &str| {
                 path.replace("{client}", client).replace("{node}", node).replace("{room}", "standup")
             };
-            let body = (operation.method == "PUT").then(|| json!({ "capacity": 3 }));
+            let body = (operation.method == "PUT").then(|| match path.ends_with("capacity") {
+                true => json!({ "capacity": 3 }),
+                false => json!({ "for_ms": 1_000 }),
+            });
             let good = filled(path, client, "node-1");
             let (status, answer) = operator(server, &operation.method, &good, body.clone()).await;
             assert_eq!(status, 200, "{kind}: {} {good}: {answer}", operation.method);

@@ -48,6 +48,7 @@ mod readiness_by_load;
 mod readme;
 mod refusals;
 mod reliable_clients;
+mod room_operators;
 mod rooms;
 mod rooms_churn;
 mod sdk_in_node;

@@ -136,7 +136,8 @@ impl Core {
         if !self.rooms.lacks_seat(room) {
             return;
         }
-        if let Some(wait) = wait {
+        // An operator keeps the client out for that long, and the application decides then.
+        if let Some(wait) = wait.filter(|_| code != "forbidden") {
             self.rooms.retry(now, room, wait);
             return;
         }

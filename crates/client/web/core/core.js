@@ -471,7 +471,7 @@ export class Core {
       this.#settle(ticket, { code, details });
       this.#gaveUp(answered, code);
     } else if (this.#rooms.lacksSeat(room)) {
-      if (typeof wait === 'number') this.#rooms.retry(now, room, wait);
+      if (wait >= 0 && code !== 'forbidden') this.#rooms.retry(now, room, wait);
       else {
         this.#rooms.leave(room);
         if (!this.#requests.wants(room)) this.#out(room, code);

@@ -113,7 +113,7 @@ export class Members {
   /** Handles an error without a number. Returns `true` if it refuses a page. */
   failed(now, wait) {
     const isPage = this.#after && this.pageAt === Infinity;
-    if (isPage && typeof wait === 'number') this.pageAt = now + rejoinWait(wait);
+    if (isPage && wait >= 0) this.pageAt = now + rejoinWait(wait);
     else if (isPage) this.lost();
     return isPage;
   }

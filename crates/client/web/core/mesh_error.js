@@ -42,8 +42,8 @@ export function refuse(name, value, expected) {
 /** @type {Record<string, string>} */
 export const TEXT_BY_CODE = {
   closed: 'the client is closed',
-  expired: 'the seat in the room expired',
-  forbidden: 'the token forbids the room',
+  expired: 'the seat expired',
+  forbidden: 'the room is forbidden',
   left: 'the client left the room',
   no_welcome: 'no welcome in time',
   not_in_room: 'join the room first',

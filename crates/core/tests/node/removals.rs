@@ -1,5 +1,7 @@
 //! Seats that operators end: their clients and the other members receive the reason.
 
+use std::time::Duration;
+
 use signaling_protocol::ClientId;
 use signaling_rooms::Operation;
 use signaling_wire::trunk::DetachReason;
@@ -9,7 +11,7 @@ use crate::stage::{SECOND, Stage, token};
 const REMOVED: &str = r#"{"type":"left","room":"r","reason":"removed"}"#;
 
 fn remove(client: &str) -> Operation {
-    Operation::Remove { client: ClientId::new(client).unwrap() }
+    Operation::Remove { client: ClientId::new(client).unwrap(), block: None }
 }
 
 #[test]
@@ -27,6 +29,31 @@ fn removed_member_and_the_others_receive_the_reason() {
     }
     assert!(stage.ask("a", r#"{"type":"members","room":"r"}"#)[0].contains("not_in_room"));
     assert!(stage.join("a", "r")[0].contains(r#""joined""#), "it may join again");
+}
+
+fn block(client: &str, time: Duration) -> Operation {
+    Operation::Remove { client: ClientId::new(client).unwrap(), block: Some(time) }
+}
+
+#[test]
+fn block_survives_the_crash_of_the_owner() {
+    let (mut stage, [owner, _, other]) = Stage::ranked_nodes::<3>(0);
+    stage.attach_all(&[("a", other), ("b", other)]);
+    stage.join_all(&["a", "b"], "r");
+    stage.apply("r", block("a", 10 * SECOND));
+    stage.advance(SECOND);
+    assert_eq!(stage.received("a").last().unwrap(), REMOVED);
+    stage.crash(owner);
+    stage.drop_from_views(owner);
+    stage.advance(5 * SECOND);
+    let refused = stage.join("a", "r");
+    assert!(refused.len() == 1 && refused[0].contains(r#""code":"forbidden""#), "{refused:?}");
+    assert!(
+        refused[0].contains(r#""retry_after_ms":4"#) || refused[0].contains(r#""retry_after_ms":3"#),
+        "{refused:?}"
+    );
+    stage.advance(4 * SECOND);
+    assert!(stage.join("a", "r")[0].contains(r#""joined""#));
 }
 
 #[test]

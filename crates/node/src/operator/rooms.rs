@@ -1,5 +1,5 @@
-//! Rooms for operators: lists, members, counts, capacities and removals. Requests to the owners of
-//! rooms are queued in the core, which returns the answers.
+//! Rooms for operators: lists, members, counts, capacities, removals and blocks. Requests to the
+//! owners of rooms are queued in the core, which returns the answers.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use signaling_admin::{Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::ids::is_reserved;
 use signaling_protocol::{ClientId, RoomName};
-use signaling_rooms::{OpResult, Operation, Request, SeatStatus, Unavailable};
+use signaling_rooms::{OpRefusal, OpResult, Operation, Request, SeatStatus, Unavailable};
 use signaling_server::admin::handlers::{QueryResult, bad_request, query};
 use signaling_server::http::Refused;
 use tokio::sync::oneshot;
@@ -28,6 +28,8 @@ pub(crate) type OperatorReply = oneshot::Sender<Result<OpResult, Unavailable>>;
 
 /// Maximum room requests of operators without an answer.
 const MAX_OPERATOR_REQUESTS: usize = 64;
+/// Maximum time of a block. A room without clients is kept for as long.
+const MAX_TIME: Duration = Duration::from_secs(24 * 3600);
 /// Retry delay sent to operators while a room's owner is unavailable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Time limit of the owners for the counts of one page.
@@ -114,6 +116,13 @@ struct Capacity {
     capacity: u32,
 }
 
+/// Time from now on, in milliseconds.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Time {
+    for_ms: u64,
+}
+
 /// Serves `GET /admin/rooms/ROOM`. Refuses it by 503 `room_unavailable` if the owner fails,
 /// like the other requests for one room.
 pub(super) async fn show(
@@ -155,19 +164,66 @@ pub(super) async fn remove(
     State(api): State<OperatorApi>,
     Path((room, client)): Path<(String, String)>,
 ) -> Result<Json<Removed>, Refused> {
-    let (room, client) = (RoomName::new(&room)?, ClientId::new(&client)?);
-    let result = result(&api, &room, Operation::Remove { client: client.clone() }).await?;
+    end_seat(&api, (&room, &client), None).await
+}
+
+/// Serves `PUT /admin/rooms/ROOM/blocks/CLIENT`: ends a seat, and refuses the client's joins for a
+/// time of at most 24 h. Refuses it by 409 `too_many` if 1,000 others are blocked.
+pub(super) async fn block(
+    State(api): State<OperatorApi>,
+    Path((room, client)): Path<(String, String)>,
+    body: Bytes,
+) -> Result<Json<Removed>, Refused> {
+    end_seat(&api, (&room, &client), Some(time(&body)?)).await
+}
+
+/// Serves `DELETE /admin/rooms/ROOM/blocks/CLIENT`.
+pub(super) async fn unblock(
+    State(api): State<OperatorApi>,
+    Path((room, client)): Path<(String, String)>,
+) -> Result<Json<Room>, Refused> {
+    let client = ClientId::new(&client)?;
+    info!(room = %room, client = %client, "client unblocked by operator");
+    ask(&api, &room, Operation::Unblock { client }).await
+}
+
+fn time(body: &[u8]) -> Result<Duration, Refused> {
+    let time = serde_json::from_slice(body).map(|Time { for_ms }| Duration::from_millis(for_ms));
+    let is_allowed = |time: &Duration| !time.is_zero() && *time <= MAX_TIME;
+    time.ok()
+        .filter(is_allowed)
+        .ok_or_else(|| bad_request(format!("send {{\"for_ms\":N}}, from 1 to {}", MAX_TIME.as_millis())))
+}
+
+async fn end_seat(
+    api: &OperatorApi,
+    (room, client): (&str, &str),
+    block: Option<Duration>,
+) -> Result<Json<Removed>, Refused> {
+    let (room, client) = (RoomName::new(room)?, ClientId::new(client)?);
+    let result = result(api, &room, Operation::Remove { client: client.clone(), block }).await?;
     let status = result.statuses.first();
-    if result.settling && status == Some(&SeatStatus::Unknown) {
+    if block.is_none() && result.settling && status == Some(&SeatStatus::Unknown) {
         return Err(unavailable("nodes may still restore the client's seat".to_owned()));
     }
     let was_here = status.is_some_and(|status| status.end_by_operator().is_some());
-    info!(room = %room, client = %client, was_here, "client removed from room by operator");
+    let block_ms = block.map(|time| time.as_millis());
+    info!(room = %room, client = %client, was_here, block_ms, "client removed from room by operator");
     Ok(Json(Removed { room: room.as_str().to_owned(), client_id: client.as_str().to_owned(), was_here }))
 }
 
 async fn result(api: &OperatorApi, room: &RoomName, op: Operation) -> Result<OpResult, Refused> {
-    api.ask_owner(room.clone(), op).await.map_err(|error| unavailable(error.to_string()))
+    let result = api.ask_owner(room.clone(), op).await.map_err(|error| unavailable(error.to_string()))?;
+    match result.refused {
+        None => Ok(result),
+        Some(OpRefusal::NoBytes) => Err(Refused {
+            retry_after: Some(RETRY_AFTER),
+            ..Refused::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "rooms have no memory left for a block")
+        }),
+        Some(OpRefusal::TooManyBlocks | OpRefusal::Blocked { .. }) => {
+            Err(Refused::new(StatusCode::CONFLICT, "too_many", "1,000 clients are blocked: unblock one"))
+        }
+    }
 }
 
 fn unavailable(why: String) -> Refused {
@@ -177,11 +233,11 @@ fn unavailable(why: String) -> Refused {
 async fn ask(api: &OperatorApi, room: &str, op: Operation) -> Result<Json<Room>, Refused> {
     let room = RoomName::new(room)?;
     let result = result(api, &room, op).await?;
-    let OpResult { version, capacity, count, waiting, more, members, .. } = result;
+    let OpResult { version, capacity, count, waiting, blocks, more, members, .. } = result;
     let member = |member: signaling_rooms::Member| Member {
         client_id: member.client.as_str().to_owned(),
         data: member.data.and_then(|data| serde_json::from_str(&data).ok()).unwrap_or_default(),
     };
     let (room, members) = (room.as_str().to_owned(), members.into_iter().map(member).collect());
-    Ok(Json(Room { room, version, capacity, count, waiting, members, more }))
+    Ok(Json(Room { room, version, capacity, count, waiting, blocks, members, more }))
 }

@@ -11,7 +11,7 @@ use signaling_wire::{Incarnation, RoomRequestId, codec};
 
 use super::first_number;
 use crate::seats::RoomTask;
-use crate::{Context, OpResult, Operation, Step, Unavailable};
+use crate::{Context, OpRefusal, OpResult, Operation, Step, Unavailable};
 
 /// Interval of repeated requests.
 const REPEAT_INTERVAL: Duration = Duration::from_millis(300);
@@ -207,7 +207,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             if sent != since {
                 self.mesh.requests.remember(id, &task);
             }
-            if !result.is_refused {
+            if result.refused != Some(OpRefusal::NoBytes) {
                 self.follow_epoch(&task.request.room, (result.epoch, result.base), result.stamp());
             }
             self.room_answered(task, Ok(result));

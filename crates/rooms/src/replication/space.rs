@@ -10,7 +10,7 @@ use signaling_wire::forward::Item;
 use super::MeshRooms;
 use super::requests::Requester;
 use crate::counted::ByteTotal;
-use crate::{Context, OpResult, Operation, Step};
+use crate::{Context, OpRefusal, OpResult, Operation, Step};
 
 /// Bytes of a room beside its clients: its fields, its name, and entries in maps.
 pub(super) const ENTRY_BYTES: usize = 700;
@@ -82,13 +82,13 @@ impl MeshRooms {
         }
     }
 
-    /// Returns `true` if a join must not add bytes here or at the backup.
+    /// Returns `true` if a join or block must not add bytes here or at the backup.
     fn refuses(&self, now: Instant, room: &RoomName, backup: Option<&NodeId>, op: &Operation) -> bool {
         let known = self.owned.get(room).map(|owned| &owned.room);
         let growth = known.map_or_else(|| ENTRY_BYTES + crate::Room::default().growth(op), |it| it.growth(op));
         let is_recent = |at: &Instant| now.saturating_duration_since(*at) < REPORT_VALIDITY;
         let backup_is_full = || backup.and_then(|backup| self.space.full_peers.get(backup)).is_some_and(is_recent);
-        matches!(op, Operation::Join { .. })
+        matches!(op, Operation::Join { .. } | Operation::Remove { block: Some(_), .. })
             && growth > 0
             && (self.bytes() + growth > self.space.limit
                 || known.map_or(0, crate::Room::bytes) + growth > MAX_ROOM_BYTES
@@ -105,8 +105,8 @@ impl MeshRooms {
 }
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
-    /// Refuses a join for lack of bytes. Returns `false` if it may be carried out. A refusal
-    /// changes nothing, so it needs no backup.
+    /// Refuses a join or block for lack of bytes. Returns `false` if it may be carried out. A
+    /// refusal changes nothing, so it needs no backup.
     pub(super) fn refuse_for_space(
         &mut self,
         requester: &Requester,
@@ -119,7 +119,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             return false;
         }
         // The requesting node ignores results of earlier epochs.
-        let result = OpResult { epoch: self.mesh.epoch_of(room).0.max(seen), is_refused: true, ..OpResult::default() };
+        let epoch = self.mesh.epoch_of(room).0.max(seen);
+        let result = OpResult { epoch, refused: Some(OpRefusal::NoBytes), ..OpResult::default() };
         match requester.node == self.mesh.id {
             true => self.request_answered(requester.id, result),
             false => self.send_result(requester, &result),
@@ -156,6 +157,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
 #[cfg(test)]
 mod tests {
+    use signaling_protocol::ClientId;
     use signaling_wire::RoomRequestId;
 
     use super::*;
@@ -202,6 +204,17 @@ mod tests {
             ask(&mut node, room, leave(4));
         }
         assert!(node.rooms.mesh.bytes() <= 750_000);
+    }
+
+    #[test]
+    fn block_is_refused_without_bytes_unless_it_ends_a_seat() {
+        let mut node = node(0);
+        let block = |client| Operation::Remove { client: ClientId::new(client).unwrap(), block: Some(REPORT_INTERVAL) };
+        node.rooms.mesh.space.limit = usize::MAX;
+        ask(&mut node, 0, join("alice", 1, 0));
+        node.rooms.mesh.space.limit = 0;
+        assert!(node.rooms.mesh.refuses(node.now, &name(0), None, &block("bob")));
+        assert!(!node.rooms.mesh.refuses(node.now, &name(0), None, &block("alice")));
     }
 
     #[test]

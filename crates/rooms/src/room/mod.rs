@@ -1,24 +1,28 @@
 //! One room: records, version and capacity. Its owner and its backup apply operations.
 
+mod blocks;
 mod gone;
 mod records;
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
 
+use self::blocks::{Blocks, bytes_of_block};
 use self::records::{CLAIMED, LastCommand, Record, Records, bytes_of_seat};
 use crate::rules::{CAPACITY_KEPT_MS, SETTLE_MS, millis};
-use crate::{Change, LeftReason, Member, OpResult, Operation, Requester, Rules, Seat, SeatStatus, Stamp};
+use crate::{Change, LeftReason, Member, OpRefusal, OpResult, Operation, Requester, Rules, Seat, SeatStatus, Stamp};
 
 /// One room. Two copies that apply the same operations at the same times are equal.
 /// All times are in milliseconds since 1970.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Room {
     records: Records,
+    blocks: Blocks,
     /// Set by the first change, together with `incarnation`.
     version: Option<u64>,
     incarnation: u64,
@@ -43,6 +47,7 @@ struct Step<'a> {
     queue_moved: bool,
     /// Nodes of seats that an operator ended.
     informed: BTreeSet<NodeId>,
+    refused: Option<OpRefusal>,
 }
 
 impl Room {
@@ -60,7 +65,8 @@ impl Room {
         self.touched = now;
         let was_there = self.version.is_some() || !self.records.is_empty();
         let (changes, informed) = (Vec::new(), BTreeSet::new());
-        let mut step = Step { room: self, rules, now, changes, queue_moved: false, informed };
+        let mut step = Step { room: self, rules, now, changes, queue_moved: false, informed, refused: None };
+        step.room.blocks.expire(now);
         step.carry_out(op);
         step.expire();
         step.admit();
@@ -125,11 +131,12 @@ impl Room {
         (self.records.member_count() as u64, self.records.waiting_count() as u64)
     }
 
-    /// Returns `true` if the room can be forgotten. No client has a seat or is remembered, and no
-    /// lost seat may be restored. A capacity of an operator has not been used for 24 h.
+    /// Returns `true` if the room can be forgotten. No client has a seat, is remembered or blocked,
+    /// and no lost seat may be restored. A capacity of an operator has not been used for 24 h.
     pub fn is_finished(&self, now: u64) -> bool {
         let now = signed(now);
-        self.records.is_empty() && now >= self.settled_at && self.touched + self.kept_ms() < now
+        let is_unused = self.records.is_empty() && self.touched + self.kept_ms() < now;
+        is_unused && now >= self.settled_at && self.blocks.last_end().is_none_or(|end| end <= now)
     }
 
     /// Returns how long it is kept after its last use without a client, in milliseconds.
@@ -137,20 +144,28 @@ impl Room {
         if self.capacity.is_some() { CAPACITY_KEPT_MS } else { 0 }
     }
 
-    /// Returns `Some` without members and waiting clients: `true` if it has a capacity of its own.
+    /// Returns `Some` without members and waiting clients: `true` if it has a capacity of its own
+    /// or blocks.
     pub fn vacancy(&self) -> Option<bool> {
-        self.records.is_vacant().then_some(self.capacity.is_some())
+        self.records.is_vacant().then_some(self.capacity.is_some() || self.blocks.len() > 0)
     }
 
-    /// Returns the estimated bytes of its clients.
+    /// Returns the estimated bytes of its clients and blocks.
     pub fn bytes(&self) -> usize {
-        self.records.bytes()
+        self.records.bytes() + self.blocks.bytes()
     }
 
-    /// Returns the bytes that an operation of a client would add: a new seat, or larger `data`. 0
-    /// for a repeated join, and for other operations.
+    /// Returns the bytes that an operation would add: a new seat, larger `data`, or a block. 0 for
+    /// a repeated join, a block in place of a seat, and other operations.
     pub fn growth(&self, op: &Operation) -> usize {
-        let Operation::Join { requester, data, .. } = op else { return 0 };
+        let (requester, data) = match op {
+            Operation::Join { requester, data, .. } => (requester, data),
+            Operation::Remove { client, block: Some(_) } => {
+                let is_known = self.records.get(client).is_some() || self.blocks.end(client).is_some();
+                return if is_known { 0 } else { bytes_of_block(client) };
+            }
+            _ => return 0,
+        };
         let Requester { client, node, .. } = requester;
         match (self.records.last(client), self.records.get(client)) {
             (Some(last), _) if last.has_done(requester) || last.outdates(requester) => 0,
@@ -167,7 +182,10 @@ impl Room {
         let settles = (self.settled_at > self.touched).then_some(self.settled_at);
         let expires = self.records.first_end(rules.stale_ms()).map(|at| at.max(self.settled_at));
         let is_unused = self.records.is_empty();
-        let finished = is_unused.then(|| (self.touched + self.kept_ms() + 1).max(self.settled_at));
+        let finished = is_unused.then(|| {
+            let end = (self.touched + self.kept_ms() + 1).max(self.settled_at);
+            end.max(self.blocks.last_end().unwrap_or_default())
+        });
         [settles, expires, finished].into_iter().flatten().min().map(unsigned)
     }
 
@@ -196,7 +214,8 @@ impl Step<'_> {
             }
             Operation::Leave { requester } => self.leave(requester),
             Operation::Revoke { requester } => self.revoke(requester),
-            Operation::Remove { client } => self.remove(client),
+            Operation::Remove { client, block } => self.remove(client, block.map(millis)),
+            Operation::Unblock { client } => self.room.blocks.remove(client),
             Operation::Drop { requester, keep } => self.end_session(requester, millis(*keep)),
             Operation::Claim { seats } => seats.iter().for_each(|seat| self.claim(&seat.requester)),
             Operation::Restore { seats, confirmed_in, version, capacity } => {
@@ -233,6 +252,11 @@ impl Step<'_> {
         }
         if last.is_some_and(|last| last.has_done(requester)) {
             return self.claim(requester);
+        }
+        if let Some(end) = self.room.blocks.end(&requester.client) {
+            let rest = Duration::from_millis(unsigned(end - self.now));
+            self.refused = Some(OpRefusal::Blocked { rest });
+            return;
         }
         let left = last.map_or(0, |last| last.last_leave(requester.session));
         if let Some(known) = self.room.records.get(&requester.client) {
@@ -308,7 +332,13 @@ impl Step<'_> {
         }
     }
 
-    fn remove(&mut self, client: &ClientId) {
+    fn remove(&mut self, client: &ClientId, block: Option<i64>) {
+        if let Some(block) = block
+            && !self.room.blocks.insert(client, self.now + block)
+        {
+            self.refused = Some(OpRefusal::TooManyBlocks);
+            return;
+        }
         if let Some(last) = self.room.records.get(client).map(Record::last) {
             self.gone(client, last.as_leave(), LeftReason::Removed);
         }
@@ -365,6 +395,10 @@ impl Step<'_> {
     /// Restores a seat that was confirmed in this incarnation of the room (0: unknown). Returns
     /// `true` if the list of members may change, so that states sent before are outdated.
     fn restore(&mut self, seat: &Seat, incarnation: u64) -> bool {
+        if self.room.blocks.end(&seat.requester.client).is_some() {
+            // The removal may have come before the seat.
+            return false;
+        }
         let is_settling = self.now < self.room.settled_at;
         let records = &self.room.records;
         let (known, last) = (records.get(&seat.requester.client), records.last(&seat.requester.client));
@@ -456,6 +490,9 @@ impl Step<'_> {
         };
         // A seat that was not restored has no record.
         let restored = |seat: &Seat| match of(&seat.requester) {
+            SeatStatus::Unknown if self.room.blocks.end(&seat.requester.client).is_some() => {
+                SeatStatus::Out(LeftReason::Removed)
+            }
             SeatStatus::Unknown => SeatStatus::Out(LeftReason::Expired),
             status => status,
         };
@@ -466,8 +503,8 @@ impl Step<'_> {
             | Operation::Drop { requester, .. } => vec![of(requester)],
             Operation::Claim { seats } => seats.iter().map(claimed).collect(),
             Operation::Restore { seats, .. } => seats.iter().map(restored).collect(),
-            Operation::Find { client } | Operation::Remove { client } => vec![self.status(client, None)],
-            Operation::List { .. } | Operation::SetCapacity { .. } => Vec::new(),
+            Operation::Find { client } | Operation::Remove { client, .. } => vec![self.status(client, None)],
+            Operation::List { .. } | Operation::Unblock { .. } | Operation::SetCapacity { .. } => Vec::new(),
         };
         let listed = match op {
             Operation::List { after } => Some(after.as_ref()),
@@ -475,7 +512,7 @@ impl Step<'_> {
             _ => None,
         };
         let (members, more) = listed.map(|after| self.page(after)).unwrap_or_default();
-        let Self { room, rules, now, changes, queue_moved, mut informed } = self;
+        let Self { room, rules, now, changes, queue_moved, mut informed, refused } = self;
         let version = room.version.unwrap_or(unsigned(now)) + changes.len() as u64;
         if !changes.is_empty() {
             room.version = Some(version);
@@ -503,6 +540,8 @@ impl Step<'_> {
             members,
             more,
             settling: now < room.settled_at,
+            refused,
+            blocks: room.blocks.len() as u64,
             ..OpResult::default()
         }
     }

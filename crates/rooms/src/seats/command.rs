@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::ids::is_reserved;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ErrorCode, RoomName, limits};
+use signaling_wire::rate::whole_ms;
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
@@ -14,7 +15,8 @@ use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
 use super::task::{Purpose, Urgency};
 use super::{MAX_DATA_BYTES, messages};
 use crate::{
-    Context, LeftReason, OpResult, Operation, Output, RoomEvents, RoomOptions, Rooms, Seat, SeatStatus, SocketKey, Step,
+    Context, LeftReason, OpRefusal, OpResult, Operation, Output, RoomEvents, RoomOptions, Rooms, Seat, SeatStatus,
+    SocketKey, Step,
 };
 
 /// Retry delay for a client when the owner does not answer, in milliseconds.
@@ -62,6 +64,7 @@ pub(super) const ROOM_UNAVAILABLE: Refusal = Refusal {
     ..refusal(ErrorCode::RoomUnavailable, "rooms cannot be read or changed now")
 };
 const NOT_ADMITTED: Refusal = refusal(ErrorCode::Forbidden, "your token does not let you into this room");
+const BLOCKED: Refusal = refusal(ErrorCode::Forbidden, "an operator keeps you out of this room for a while");
 const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the room may do that");
 const TOO_MANY_ROOMS: Refusal =
     refusal(ErrorCode::Overloaded, "you are in as many rooms as a client may be in: leave one");
@@ -261,11 +264,21 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
     }
 
-    /// Refuses a session's first command, a join, whose room has no bytes left. A seat stays.
-    pub(super) fn refused_for_space(&mut self, at: (SessionId, SocketKey, Seq)) {
-        self.local.counts.joins_over_bytes += 1;
+    /// Refuses a session's first command, a join. A seat stays if only bytes are missing.
+    pub(super) fn join_refused(&mut self, at: (SessionId, SocketKey, Seq), room: &RoomName, why: OpRefusal) {
+        let refusal = match why {
+            OpRefusal::Blocked { rest } => {
+                // A seat here is over, and its client receives that too.
+                self.local.schedule_claim(room, at.0);
+                Refusal { retry_after_ms: Some(whole_ms(rest)), ..BLOCKED }
+            }
+            OpRefusal::NoBytes | OpRefusal::TooManyBlocks => {
+                self.local.counts.joins_over_bytes += 1;
+                ROOMS_FULL
+            }
+        };
         if self.first_command(at).is_some() {
-            self.finish(at.0, &[], Some(&ROOMS_FULL));
+            self.finish(at.0, &[], Some(&refusal));
         }
     }
 

@@ -117,8 +117,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             self.local.operator_answers.push((number, answer.clone()));
         }
         let Ok(result) = answer else { return self.owner_failed(&room, &purpose, op) };
-        if let (true, &Purpose::Command { session, key, seq }) = (result.is_refused, &purpose) {
-            return self.refused_for_space((session, key, seq));
+        if let (Some(why), &Purpose::Command { session, key, seq }) = (result.refused, &purpose) {
+            return self.join_refused((session, key, seq), &room, why);
         }
         self.charge(&purpose, (&room, &op), &result);
         let is_state = matches!(purpose, Purpose::State { .. });

@@ -38,7 +38,10 @@ pub(crate) fn step() -> impl Strategy<Value = (u64, Operation)> {
         6 => (someone(), data()).prop_map(|(requester, data)| Operation::Join { requester, data, capacity: None }),
         3 => someone().prop_map(|requester| Operation::Leave { requester }),
         1 => someone().prop_map(|requester| Operation::Revoke { requester }),
-        1 => someone().prop_map(|requester| Operation::Remove { client: requester.client }),
+        1 => someone().prop_map(|requester| Operation::Unblock { client: requester.client }),
+        1 => (someone(), prop::option::of(0..30_u64)).prop_map(|(requester, block)| {
+            Operation::Remove { client: requester.client, block: block.map(Duration::from_secs) }
+        }),
         2 => (someone(), 0..30_u64).prop_map(|(requester, keep)| Operation::Drop { requester, keep: Duration::from_secs(keep) }),
         3 => seats().prop_map(|seats| Operation::Claim { seats }),
         1 => (seats(), 0..4_000_000_000_000_u64).prop_map(|(seats, version)| Operation::Restore { seats, confirmed_in: (0, 0), version, capacity: None }),

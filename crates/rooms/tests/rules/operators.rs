@@ -1,12 +1,20 @@
-//! Operators remove clients from rooms.
+//! Operators remove clients from rooms, and keep them out.
+
+use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::{LeftReason, Operation, Requester, Room, SeatStatus};
+use signaling_rooms::{LeftReason, OpRefusal, Operation, Requester, Room, SeatStatus};
 
-use crate::test_room::{START_MS as T, ahead, changes_of, on_all, requester, rules, seat};
+use crate::test_room::{START_MS as T, ahead, changes_of, is_member, on_all, requester, rules, seat};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 fn remove(name: &str) -> Operation {
-    Operation::Remove { client: ClientId::new(name).unwrap() }
+    Operation::Remove { client: ClientId::new(name).unwrap(), block: None }
+}
+
+fn block(name: &str, time: Duration) -> Operation {
+    Operation::Remove { client: ClientId::new(name).unwrap(), block: Some(time) }
 }
 
 #[test]
@@ -54,4 +62,56 @@ fn loss_does_not_undo_a_removal() {
     assert_eq!(room.apply(&rules, T + 2, &restore).statuses, [SeatStatus::Out(LeftReason::Removed)]);
     room.apply(&rules, T + 2, &join("alice", 2));
     assert_eq!(ahead(&room.apply(&rules, T + 3, &restore)), 0, "the seat is from before her removal");
+}
+
+#[test]
+fn blocked_client_is_refused_until_the_end_of_its_block() {
+    on_all(rules(1), |mut room| {
+        room.join_all(&["alice", "bob"]);
+        for (name, others) in [("bob", 1), ("alice", 0)] {
+            let blocked = room.apply(block(name, 2 * SECOND));
+            assert_eq!(blocked.statuses, [SeatStatus::Out(LeftReason::Removed)], "{name}");
+            assert_eq!((blocked.count, blocked.waiting), (others, 0));
+        }
+        room.advance(SECOND);
+        let refused = room.join("alice");
+        assert_eq!((refused.refused, refused.count), (Some(OpRefusal::Blocked { rest: SECOND }), 0));
+        room.apply(remove("alice"));
+        assert_eq!(room.join("alice").blocks, 2, "a removal without a time ends no block");
+        room.apply(Operation::Unblock { client: ClientId::new("bob").unwrap() });
+        assert!(is_member(&room.join("bob")));
+        room.advance(SECOND);
+        assert_eq!((ahead(&room.join("alice")), room.leave("eve").blocks), (0, 0));
+    });
+}
+
+#[test]
+fn room_has_at_most_1000_blocks() {
+    let (rules, mut room) = (rules(0), Room::default());
+    room.apply(&rules, T, &Operation::Join { requester: requester("alice"), data: None, capacity: None });
+    for number in 0..1_000 {
+        assert_eq!(room.apply(&rules, T, &block(&format!("c{number}"), SECOND)).refused, None);
+    }
+    let refused = room.apply(&rules, T, &block("alice", SECOND));
+    assert_eq!((refused.refused, refused.count), (Some(OpRefusal::TooManyBlocks), 1));
+    assert_eq!(room.apply(&rules, T, &block("c1", 2 * SECOND)).refused, None);
+    assert_eq!(room.apply(&rules, T + 1_000, &block("alice", SECOND)).refused, None, "the others have ended");
+}
+
+#[test]
+fn block_bars_a_seat_that_is_restored_later() {
+    let (rules, mut room) = (rules(0), Room::rebuilt(T));
+    room.apply(&rules, T, &block("alice", SECOND));
+    let seats = vec![seat(requester("alice"), SeatStatus::Member { place: T })];
+    let restore = Operation::Restore { seats, confirmed_in: (0, 0), version: 0, capacity: None };
+    let restored = room.apply(&rules, T + 1, &restore);
+    assert_eq!((&restored.statuses[..], restored.count), (&[SeatStatus::Out(LeftReason::Removed)][..], 0));
+}
+
+#[test]
+fn room_without_clients_is_kept_until_its_blocks_end() {
+    let (rules, mut room) = (rules(0), Room::default());
+    room.apply(&rules, T, &block("alice", SECOND));
+    assert_eq!((room.deadline(&rules), room.is_finished(T + 999)), (Some(T + 1_000), false));
+    assert!(room.is_finished(T + 1_000));
 }

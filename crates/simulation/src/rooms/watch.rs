@@ -143,7 +143,7 @@ impl Watch {
                 let session = (requester.accepted_at_us, requester.session);
                 room.seats.retain(|client, seat| *client != requester.client || seat.session > session);
             }
-            Operation::Remove { client } => {
+            Operation::Remove { client, .. } => {
                 room.seats.remove(client);
             }
             Operation::Drop { requester, keep } => {
