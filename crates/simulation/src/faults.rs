@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use signaling_membership::{NodeEntry, View};
+use signaling_membership::{NodeEntry, View, Zone};
 use signaling_protocol::CloseCode;
 
 use crate::agenda::{MS, Micros, SECOND, micros};
@@ -21,6 +21,8 @@ pub(crate) enum Undo {
     Nothing,
     /// Start the node, or the edge, again.
     Restart(usize),
+    /// Start these nodes of a zone again.
+    RestartZone(Vec<usize>),
     RestartEdge(usize),
     /// Stop the drained edge and start it again.
     ReplaceEdge(usize),
@@ -61,6 +63,7 @@ impl World {
         let now = self.agenda.now();
         let undo = match fault.kind {
             FaultKind::Crash => self.crash(),
+            FaultKind::CrashZone => self.crash_zone(),
             FaultKind::CrashEdge => {
                 let edge = self.rng.index(self.edges.len());
                 self.edge_serves(edge).then(|| {
@@ -110,6 +113,13 @@ impl World {
             Undo::Restart(node) => {
                 self.restart_node(node);
                 if self.truth.insert(node, false) != Some(false) {
+                    self.publish(false);
+                }
+            }
+            Undo::RestartZone(nodes) => {
+                nodes.iter().for_each(|node| self.restart_node(*node));
+                let listed = nodes.iter().filter(|node| self.truth.insert(**node, false) == Some(false)).count();
+                if listed < nodes.len() {
                     self.publish(false);
                 }
             }
@@ -196,6 +206,31 @@ impl World {
             }
         });
         Some(Undo::Restart(node))
+    }
+
+    /// Returns the number of a node's zone, by turns. `None`: discovery names none.
+    fn zone_of(&self, node: usize) -> Option<usize> {
+        node.checked_rem(self.zones)
+    }
+
+    /// Kills all nodes of a zone at once, if a node elsewhere serves.
+    fn crash_zone(&mut self) -> Option<Undo> {
+        let first = self.candidate()?;
+        let zone = self.zone_of(first)?;
+        let is_elsewhere = |node: usize| self.zone_of(node) != Some(zone) && self.serves(node);
+        if !self.not_draining().any(is_elsewhere) {
+            return None;
+        }
+        let is_hit = |node: &usize| self.zone_of(*node) == Some(zone) && self.nodes[*node].server.alive;
+        let lost: Vec<_> = (0..self.nodes.len()).filter(is_hit).collect();
+        lost.iter().for_each(|node| self.kill_node(*node));
+        let (noticed, dead) = (self.rng.within(500 * MS, 3 * SECOND), lost.clone());
+        // All of them restart at once.
+        self.after_death_of(lost[0], noticed, move |world| {
+            world.truth.retain(|node, _| !dead.contains(node));
+            world.publish(false);
+        });
+        Some(Undo::RestartZone(lost))
     }
 
     fn edge_serves(&self, edge: usize) -> bool {
@@ -369,11 +404,12 @@ impl World {
             return;
         }
         let member = |(node, draining): (&usize, &bool)| {
+            let zone = self.zone_of(*node);
             Some(NodeEntry {
                 id: node_id(*node),
                 address: format!("n{node}:1").parse().ok()?,
                 draining: *draining,
-                zone: None,
+                zone: zone.and_then(|zone| Zone::new(&format!("z{zone}")).ok()),
             })
         };
         let Ok(view) = View::new(self.truth.iter().filter_map(member)) else { return };

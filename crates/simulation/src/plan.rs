@@ -16,6 +16,9 @@ pub struct Size {
     /// Number of nodes at the start.
     #[arg(long, default_value_t = 3)]
     pub nodes: usize,
+    /// Number of zones, which nodes are in by turns; by default discovery names no zones.
+    #[arg(long, default_value_t = 0)]
+    pub zones: usize,
     /// Number of edges, at least 1.
     #[arg(long, default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub edges: usize,
@@ -28,7 +31,7 @@ pub struct Size {
     /// Maximum number of faults; one that finds no target does not occur.
     #[arg(long, default_value_t = 5)]
     pub faults: usize,
-    /// Kinds of faults; by default all except short-pause.
+    /// Kinds of faults; by default all except short-pause and crash-zone.
     #[arg(long, value_name = "KIND,...", value_delimiter = ',', action = ArgAction::Set)]
     pub kinds: Vec<FaultKind>,
     /// Percentage of messages with a TTL of 1 s to 8 s.
@@ -107,12 +110,14 @@ pub enum FaultKind {
     /// A node's process is paused for 1.2 s to 1.99 s, which it does not detect. On resume its
     /// timers run before its inputs.
     ShortPause,
+    /// All nodes of a zone are killed at once, and restart later under their names.
+    CrashZone,
 }
 
 impl FaultKind {
     /// Returns the kinds that happen if none are named. Without the others a seed keeps its run.
     pub(crate) fn usual() -> impl Iterator<Item = Self> {
-        Self::value_variants().iter().copied().filter(|kind| *kind != Self::ShortPause)
+        Self::value_variants().iter().copied().filter(|kind| !matches!(kind, Self::ShortPause | Self::CrashZone))
     }
 
     /// Returns its name in flags, logs and counters.

@@ -95,6 +95,8 @@ pub(crate) struct World {
     pub(crate) cut: BTreeSet<(Host, Host)>,
     /// The nodes in discovery, by index, with `true` for draining ones.
     pub(crate) truth: BTreeMap<usize, bool>,
+    /// Number of zones. 0: discovery names none.
+    pub(crate) zones: usize,
     /// Published views, by version.
     pub(crate) views: Vec<Arc<View>>,
     /// Number of active faults that silence discovery.
@@ -174,6 +176,7 @@ impl World {
             hold: Duration::from_micros(hold),
             rules: Arc::new(rules),
             mutant: size.mutant,
+            zones: size.zones,
             rooms: RoomWorld::new(seed, rooms, size.clients + subscribers.count),
             subscribers,
             ..Self::default()
