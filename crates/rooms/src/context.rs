@@ -70,6 +70,8 @@ impl Socket<'_> {
 pub struct Peer {
     /// `true` if it failed its checks.
     pub is_suspect: bool,
+    /// `true` unless its last check failed. A suspect in probation answers too.
+    pub answers: bool,
     /// Bytes of items other than messages that wait in its lane.
     pub queued: usize,
     /// Maximum of `queued`: the lane then takes no further item.

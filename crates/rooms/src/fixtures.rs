@@ -19,10 +19,12 @@ pub(crate) struct Node {
     around: Around,
 }
 
-/// The view of a node, and the bytes in the lanes to its peers.
+/// The view of a node, the bytes in the lanes to its peers, and the peers in trouble.
 pub(crate) struct Around {
     view: View,
     lanes: BTreeMap<NodeId, usize>,
+    /// Suspects, with `true` for those that answer.
+    suspects: BTreeMap<NodeId, bool>,
 }
 
 impl Node {
@@ -32,7 +34,7 @@ impl Node {
     }
 
     pub(crate) fn with(id: &str, nodes: &[&str], settings: RoomSettings) -> Self {
-        let around = Around { view: View::new([]).unwrap(), lanes: BTreeMap::new() };
+        let around = Around { view: View::new([]).unwrap(), lanes: BTreeMap::new(), suspects: BTreeMap::new() };
         let mut node = Self { rooms: Rooms::new(&process(id), settings), now: Instant::now(), around };
         node.set_view(nodes);
         node
@@ -43,12 +45,22 @@ impl Node {
     }
 
     pub(crate) fn set_view(&mut self, nodes: &[&str]) {
-        let member = |id: &&str| {
-            let address = format!("{id}:1").parse().unwrap();
-            NodeEntry { id: NodeId::new(id).unwrap(), address, draining: false, zone: None }
-        };
-        self.around.view = View::new(nodes.iter().map(member)).unwrap();
+        self.set_members(nodes.iter().map(|id| member(id)));
+    }
+
+    pub(crate) fn set_members(&mut self, members: impl IntoIterator<Item = NodeEntry>) {
+        self.around.view = View::new(members).unwrap();
         self.rooms.step(self.now, &self.around).adopt_room_view(&self.around.view);
+    }
+
+    /// Makes a peer suspect, or with `None` healthy.
+    pub(crate) fn suspect(&mut self, peer: &str, answers: Option<bool>) {
+        let peer = NodeId::new(peer).unwrap();
+        match answers {
+            Some(answers) => self.around.suspects.insert(peer, answers),
+            None => self.around.suspects.remove(&peer),
+        };
+        self.step().check_backups();
     }
 
     pub(crate) fn sweep(&mut self) {
@@ -78,6 +90,12 @@ impl Node {
         self.fill_lanes();
         self.around.lanes.clear();
     }
+}
+
+/// Returns a member on a host of its own, without a zone.
+pub(crate) fn member(id: &str) -> NodeEntry {
+    let address = format!("{id}:1").parse().unwrap();
+    NodeEntry { id: NodeId::new(id).unwrap(), address, draining: false, zone: None }
 }
 
 /// Returns a process of this node.
@@ -124,7 +142,8 @@ impl Context for &Around {
     fn peer(&self, node: &str) -> Option<Peer> {
         let peer = self.view.members().iter().find(|peer| peer.id.as_str() == node)?;
         let queued = self.lanes.get(&peer.id).copied().unwrap_or_default();
-        Some(Peer { is_suspect: false, queued, limit: LANE_LIMIT })
+        let suspect = self.suspects.get(&peer.id).copied();
+        Some(Peer { is_suspect: suspect.is_some(), answers: suspect.unwrap_or(true), queued, limit: LANE_LIMIT })
     }
 
     fn is_stalled(&self, _: Instant, _: &str) -> bool {

@@ -403,8 +403,9 @@ impl World {
         if self.silences > 0 {
             return;
         }
+        let names_zones = self.mutant != Some(Mutant::Zones);
         let member = |(node, draining): (&usize, &bool)| {
-            let zone = self.zone_of(*node);
+            let zone = self.zone_of(*node).filter(|_| names_zones);
             Some(NodeEntry {
                 id: node_id(*node),
                 address: format!("n{node}:1").parse().ok()?,

@@ -120,6 +120,8 @@ pub enum Mutant {
     RepeatedQueries,
     /// Owners of rooms have no backup: each node suspects all others.
     Backups,
+    /// Nodes do not get the zones of the nodes in their views.
+    Zones,
     /// Backups do not confirm the epoch of a room.
     RoomCopied,
     /// Results and changes of rooms do not carry their epoch.

@@ -70,11 +70,13 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::ClaimSeats => (rooms(), Promise(5)),
         Mutant::RoomEpochs | Mutant::Claims | Mutant::LateDrops => (rooms(), Promise(0)),
         Mutant::Bases => (parted_rooms(), Promise(0)),
-        Mutant::GoneClients => (paused_pair(), Promise(43)),
+        Mutant::GoneClients => (paused_pair(), Promise(292)),
         Mutant::UnclaimedSeats => (rooms(), Promise(10)),
         // Rooms have a backup, so a single crash loses no operation.
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
-        Mutant::Barrier => (parted_rooms(), Promise(844)),
+        // Both copies of a room are never in one zone.
+        Mutant::Zones => (lost_zone(), More("rooms: rebuilt", 100)),
+        Mutant::Barrier => (parted_rooms(), Promise(450)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(763)),
         // Most nodes are lost at once, and the others have no copy.
         Mutant::RoomReports => (Size { faults: 8, zones: 2, ..lost_zone() }, Promise(7)),

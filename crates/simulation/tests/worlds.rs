@@ -93,6 +93,22 @@ fn seeds_that_showed_violations_have_none() {
 }
 
 #[test]
+fn no_room_is_rebuilt_after_the_loss_of_one_zone_of_three() {
+    let size = Size::of("--rooms 100 --messages 0 --nodes 6 --zones 3 --faults 1 --kinds crash-zone");
+    let mut counters = Counters::default();
+    for seed in 0..60 {
+        let outcome = run(seed, &size, false);
+        assert_eq!(outcome.violation, None, "seed {seed}");
+        for what in ["rooms: rebuilt", "rooms: owners without the latest operations"] {
+            assert_eq!(outcome.counters.get(what), 0, "seed {seed}: {what}");
+        }
+        counters.merge(&outcome.counters);
+    }
+    assert_eq!(counters.get("crash-zone"), 60);
+    assert!(counters.get("rooms: taken over") > 0);
+}
+
+#[test]
 fn rooms_survive_faults() {
     let size = Size { rooms_percent: 100, ..Size::default() };
     let mut counters = Counters::default();

@@ -87,8 +87,8 @@ impl Context for Surroundings<'_> {
 
     fn peer(&self, node: &str) -> Option<Peer> {
         let key = self.peers.key(node)?;
-        let (is_suspect, queued) = (self.peers.is_suspect(key), self.peers.lane(key)?.queued_notes());
-        Some(Peer { is_suspect, queued, limit: MAX_WAITING })
+        let (is_suspect, answers) = (self.peers.is_suspect(key), self.peers.is_answering(key));
+        Some(Peer { is_suspect, answers, queued: self.peers.lane(key)?.queued_notes(), limit: MAX_WAITING })
     }
 
     fn is_stalled(&self, now: Instant, node: &str) -> bool {

@@ -3,46 +3,86 @@
 //! An epoch of a room has one owner and at most one backup. It begins with a copy of the room for
 //! the backup, or with the first entry of a new room. Each has a higher number than the one before.
 
+use std::time::Duration;
+
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::codec;
 use signaling_wire::forward::{Item, LogPosition};
 
+use super::candidates::{Fitness, Health};
 use super::owner::OwnedRoom;
 use crate::{Context, OpResult, Stamp, Step};
 
 /// Maximum rooms that get a backup in one sweep.
 const BACKUPS_PER_SWEEP: usize = 250;
+/// Time in which the best fitness stays before it replaces backups of the same health. A node that
+/// comes and goes would cost a copy of each room every time.
+const STEADY_FOR: Duration = Duration::from_secs(60);
 /// Maximum copies that one sweep sends after their lanes had no room.
 const COPIES_PER_SWEEP: usize = 500;
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
-    /// Queues the owned rooms whose backup is to change. Sweeps assign their backups.
+    /// Queues the owned rooms whose backup is to change at once. Sweeps assign their backups.
     pub fn check_backups(&mut self) {
-        let lacks = |(name, owned): &(&RoomName, &OwnedRoom)| self.lacks_backup(name, owned);
+        let best = self.best_fitness();
+        let lacks = |(_, owned): &(&RoomName, &OwnedRoom)| self.lacks_backup(owned, best);
         let rooms: Vec<_> = self.mesh.owned.iter().filter(lacks).map(|(name, _)| name.clone()).collect();
         self.mesh.unassigned.extend(rooms);
     }
 
-    /// Returns `true` if the backup of an owned room is to change. Either the room has none and
-    /// [`Self::backup_for`] finds one, or its backup is suspect or not in the ranking. In that case
-    /// [`Self::backup_for`] returns another node, or `None`: the room loses its backup.
-    pub(super) fn lacks_backup(&self, name: &RoomName, owned: &OwnedRoom) -> bool {
-        match &owned.backup {
-            Some(backup) => {
-                let is_fit = self.mesh.ranking.index_of(backup.as_str()).is_some() && self.is_healthy(backup.as_str());
-                !is_fit && self.backup_for(name).as_ref() != Some(backup)
+    /// Returns `true` if the backup of an owned room is to change at once: it does not answer, is
+    /// no member, or has a worse health than the best candidate. `false` for a room without a
+    /// backup, which sweeps find.
+    pub(super) fn lacks_backup(&self, owned: &OwnedRoom, best: Option<Fitness>) -> bool {
+        let health = |fitness: Option<Fitness>| fitness.map(|fitness| fitness.health);
+        owned.backup.as_ref().is_some_and(|backup| {
+            let fitness = self.fitness_of(backup);
+            fitness.is_none() || health(fitness) < health(best)
+        })
+    }
+
+    /// Gives backups to at most 250 rooms: those without one if there is a candidate, those whose
+    /// backup is to change, and then those with a backup that is too near.
+    pub(super) fn assign_backups(&mut self) {
+        let best = self.best_fitness();
+        if best.is_some() {
+            let alone = std::mem::take(&mut self.mesh.alone);
+            self.mesh.unassigned.extend(alone);
+        }
+        self.queue_outranked(best);
+        for _ in 0..BACKUPS_PER_SWEEP {
+            if let Some(room) = self.mesh.unassigned.pop_first() {
+                self.assign_backup(&room);
+                continue;
             }
-            None => self.backup_for(name).is_some(),
+            let Some(room) = self.mesh.outranked.pop_first() else { break };
+            if self.mesh.owned.get(&room).is_some_and(|owned| self.is_outranked(owned, best)) {
+                self.assign_backup(&room);
+            }
         }
     }
 
-    /// Gives backups to at most 250 of the rooms that are to get one.
-    pub(super) fn assign_backups(&mut self) {
-        for _ in 0..BACKUPS_PER_SWEEP {
-            let Some(room) = self.mesh.unassigned.pop_first() else { break };
-            self.assign_backup(&room);
+    /// Queues the rooms with less fit backups, once the best fitness and the view have been the same
+    /// for 60 s.
+    fn queue_outranked(&mut self, best: Option<Fitness>) {
+        if std::mem::replace(&mut self.mesh.best_backup, best) != best {
+            self.await_steady_backups();
         }
+        if self.mesh.review_at.take_if(|at| *at <= self.now).is_some() {
+            let outranked = |(_, owned): &(&RoomName, &OwnedRoom)| self.is_outranked(owned, best);
+            let rooms: Vec<_> = self.mesh.owned.iter().filter(outranked).map(|(name, _)| name.clone()).collect();
+            self.mesh.outranked.extend(rooms);
+        }
+    }
+
+    /// Starts the wait before less fit backups are replaced.
+    pub(super) fn await_steady_backups(&mut self) {
+        self.mesh.review_at = Some(self.now + STEADY_FOR);
+    }
+
+    fn is_outranked(&self, owned: &OwnedRoom, best: Option<Fitness>) -> bool {
+        owned.backup.as_ref().is_some_and(|backup| self.fitness_of(backup) < best)
     }
 
     /// Begins the next epoch of a room with the backup of [`Self::backup_for`], which gets a copy.
@@ -50,6 +90,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub(super) fn assign_backup(&mut self, name: &RoomName) {
         let backup = self.backup_for(name);
         self.mesh.unassigned.remove(name);
+        self.mesh.alone.remove(name);
         let clock = self.mesh.clock(self.now);
         let Some(owned) = self.mesh.owned.get_mut(name) else { return };
         owned.former.extend(owned.backup.take());
@@ -66,27 +107,42 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         owned.backup = backup;
         match owned.backup {
             Some(_) => self.send_owned_copy(name),
-            None => self.retire_former(name),
+            None => {
+                self.mesh.alone.insert(name.clone());
+                self.retire_former(name);
+            }
         }
         self.announce_version(name);
     }
 
-    /// Returns the best backup of a room that this node owns: the first other node of the ranking
-    /// that is not suspect. If there is none, a draining member of the view that is not suspect.
-    /// `None`: there is neither.
+    /// Returns the backup for a room that this node owns: of the candidates with the best fitness
+    /// the one with the highest score. `None`: no other member answers.
     pub(super) fn backup_for(&self, room: &RoomName) -> Option<NodeId> {
-        let is_eligible = |rank| {
-            let id = self.mesh.ranking.id(rank);
-            id != self.mesh.id.as_str() && self.is_healthy(id)
-        };
-        if let Some(rank) = self.mesh.ranking.owner_where(KeyHash::of(room.as_str()), is_eligible) {
-            return NodeId::new(self.mesh.ranking.id(rank)).ok();
-        }
-        self.mesh.members.iter().find(|member| **member != self.mesh.id && self.is_healthy(member.as_str())).cloned()
+        let best = self.best_fitness()?;
+        let ranking = &self.mesh.candidates.ranking;
+        let index = ranking.owner_where(KeyHash::of(room.as_str()), |index| self.fitness(index) == Some(best))?;
+        NodeId::new(ranking.id(index)).ok()
     }
 
-    fn is_healthy(&self, node: &str) -> bool {
-        self.cx.peer(node).is_some_and(|peer| !peer.is_suspect)
+    /// Returns the fitness of the best candidates, the same for all rooms of this node.
+    pub(super) fn best_fitness(&self) -> Option<Fitness> {
+        (0..self.mesh.candidates.ranking.len()).filter_map(|index| self.fitness(index)).max()
+    }
+
+    fn fitness_of(&self, node: &NodeId) -> Option<Fitness> {
+        self.fitness(self.mesh.candidates.ranking.index_of(node.as_str())?)
+    }
+
+    /// Returns the fitness of a candidate. `None`: it does not answer.
+    fn fitness(&self, index: usize) -> Option<Fitness> {
+        let id = self.mesh.candidates.ranking.id(index);
+        let peer = self.cx.peer(id).filter(|peer| peer.answers)?;
+        let health = match (peer.is_suspect, self.mesh.ranking.index_of(id)) {
+            (true, _) => Health::InProbation,
+            (false, None) => Health::Draining,
+            (false, Some(_)) => Health::Healthy,
+        };
+        Some(Fitness { health, distance: self.mesh.candidates.distance(index)? })
     }
 
     /// Announces the version of a room, so that nodes that miss changes request the state.
@@ -153,5 +209,159 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 self.send_item(&node, &Item::RoomRetired { room: name.as_str(), epoch }, true);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use signaling_membership::{NodeEntry, Zone};
+    use signaling_wire::RoomRequestId;
+
+    use super::super::requests::Requester;
+    use super::*;
+    use crate::Operation;
+    use crate::fixtures::{self, Node, member};
+
+    /// Returns a member by `ID`, `ID@ZONE` or `-ID@ZONE`, which drains.
+    fn of(text: &str) -> NodeEntry {
+        let (draining, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
+        let (id, zone) = text.split_once('@').map_or((text, None), |(id, zone)| (id, Zone::new(zone).ok()));
+        NodeEntry { draining, zone, ..member(id) }
+    }
+
+    /// Returns the node `n0` in a view of these members, with this many rooms that it owns.
+    fn owner(members: &str, rooms: usize) -> (Node, Vec<RoomName>) {
+        let mut node = Node::new("n0", &["n0"]);
+        set_view(&mut node, members);
+        node.rooms.mesh.barrier.waiting.clear();
+        let names = (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap());
+        let names: Vec<_> = names.filter(|name| node.rooms.mesh.owner_of(name) == Some("n0")).take(rooms).collect();
+        for name in &names {
+            let requester = Requester { node: NodeId::new("n0").unwrap(), id: RoomRequestId(1) };
+            let member = fixtures::requester("alice", "n0", 1);
+            let join = Operation::Join { requester: member, data: None, capacity: None };
+            node.step().room_requested(requester, (name.clone(), 0), join);
+        }
+        (node, names)
+    }
+
+    fn set_view(node: &mut Node, members: &str) {
+        node.set_members(members.split_whitespace().map(of));
+    }
+
+    fn backup_of<'a>(node: &'a Node, room: &RoomName) -> Option<&'a str> {
+        node.rooms.backup_of(room.as_str()).map(NodeId::as_str)
+    }
+
+    fn backed_up_by(node: &Node, rooms: &[RoomName], backup: &str) -> usize {
+        rooms.iter().filter(|room| backup_of(node, room) == Some(backup)).count()
+    }
+
+    #[test]
+    fn backup_is_healthy_and_then_as_far_as_possible() {
+        for (members, suspects, backup) in [
+            ("n0@a n1@a n2@a n3@b", &[][..], "n3"),
+            ("n0@a n1@a n2@b n3@b", &[("n2", false)], "n3"),
+            ("n0@a n1@a n2@b n3@b", &[("n2", true), ("n3", true)], "n1"),
+            ("n0@a n1@a -n2@b", &[], "n1"),
+            ("n0@a -n1@a -n2@b", &[], "n2"),
+            ("n0@a -n1@a n2@b", &[("n2", true)], "n1"),
+            ("n0@a n1@a n2@b", &[("n1", true), ("n2", true)], "n2"),
+        ] {
+            let (mut node, _) = owner("n0", 0);
+            suspects.iter().for_each(|(suspect, answers)| node.suspect(suspect, Some(*answers)));
+            set_view(&mut node, members);
+            let room = node.room_of("n0");
+            assert_eq!(node.step().backup_for(&room).unwrap().as_str(), backup, "{members} {suspects:?}");
+        }
+    }
+
+    #[test]
+    fn backup_is_on_another_host_without_another_zone() {
+        for zone in ["", "@a"] {
+            let (mut node, _) = owner("n0", 0);
+            let members = [("n0", "one:1"), ("n1", "one:2"), ("n2", "two:1"), ("n3", "one:3")]
+                .map(|(id, address)| NodeEntry { address: address.parse().unwrap(), ..of(&format!("{id}{zone}")) });
+            node.set_members(members);
+            let room = node.room_of("n0");
+            assert_eq!(node.step().backup_for(&room).unwrap().as_str(), "n2", "{zone:?}");
+        }
+    }
+
+    #[test]
+    fn suspect_that_answers_is_a_backup() {
+        let (mut node, rooms) = owner("n0 n1", 1);
+        assert_eq!(backup_of(&node, &rooms[0]), Some("n1"));
+        for (answers, backup) in [(Some(false), None), (Some(true), Some("n1")), (Some(false), None)] {
+            node.suspect("n1", answers);
+            node.sweep();
+            assert_eq!(backup_of(&node, &rooms[0]), backup, "{answers:?}");
+        }
+        node.suspect("n1", Some(true));
+        node.sweep();
+        let epoch = node.rooms.mesh.epoch_of(&rooms[0]);
+        node.suspect("n1", None);
+        node.sweep();
+        assert_eq!(node.rooms.mesh.epoch_of(&rooms[0]), epoch, "it stays when its probation ends");
+    }
+
+    #[test]
+    fn draining_backup_is_replaced_at_once_whatever_its_zone() {
+        let (mut node, rooms) = owner("n0@a n1@a n2@b", 1);
+        assert_eq!(backup_of(&node, &rooms[0]), Some("n2"));
+        set_view(&mut node, "n0@a n1@a -n2@b");
+        node.sweep();
+        assert_eq!(backup_of(&node, &rooms[0]), Some("n1"));
+    }
+
+    #[test]
+    fn better_zone_replaces_backups_after_a_minute() {
+        for better in ["n0@a n1@a n2@b", "n0@a n1@b n2@a"] {
+            let (mut node, rooms) = owner("n0 n1 n2", 600);
+            let new = if better.contains("n2@b") { "n2" } else { "n1" };
+            let before = backed_up_by(&node, &rooms, new);
+            assert!((200..350).contains(&before), "{before}");
+            set_view(&mut node, better);
+            node.sweep();
+            node.now += STEADY_FOR - Duration::from_secs(1);
+            node.sweep();
+            assert_eq!(backed_up_by(&node, &rooms, new), before);
+            node.now += Duration::from_secs(1);
+            for rest in [600 - before - BACKUPS_PER_SWEEP, 0] {
+                node.sweep();
+                assert_eq!(backed_up_by(&node, &rooms, new), 600 - rest);
+            }
+            assert!(node.rooms.mesh.outranked.is_empty() && node.rooms.mesh.review_at.is_none());
+        }
+    }
+
+    #[test]
+    fn backup_that_comes_into_the_zone_of_the_owner_is_replaced() {
+        let (mut node, rooms) = owner("n0@a n1@a n2@b", 1);
+        node.sweep();
+        node.now += 2 * STEADY_FOR;
+        node.sweep();
+        assert_eq!(backup_of(&node, &rooms[0]), Some("n2"));
+        set_view(&mut node, "n0@a n1@b n2@a");
+        node.now += STEADY_FOR;
+        node.sweep();
+        assert_eq!(backup_of(&node, &rooms[0]), Some("n1"));
+    }
+
+    #[test]
+    fn better_zone_replaces_no_backup_while_it_comes_and_goes() {
+        let (mut node, rooms) = owner("n0 n1 n2", 20);
+        let near: Vec<_> = rooms.into_iter().filter(|room| backup_of(&node, room) == Some("n1")).collect();
+        set_view(&mut node, "n0@a n1@a n2@b");
+        for (answers, seconds) in [(None, 40), (Some(false), 10)].iter().cycle().take(9) {
+            node.suspect("n2", *answers);
+            node.sweep();
+            node.now += Duration::from_secs(*seconds);
+            node.sweep();
+            assert_eq!(backed_up_by(&node, &near, "n1"), near.len());
+        }
+        node.now += Duration::from_secs(20);
+        node.sweep();
+        assert_eq!(backed_up_by(&node, &near, "n2"), near.len());
     }
 }

@@ -12,6 +12,7 @@
 //! | requests of this node, repeated until they are answered | `requests` |
 //! | rooms that this node owns: takeover, operations | `owner` |
 //! | their backups and epochs | `backups` |
+//! | nodes that can be backups, and their distance | `candidates` |
 //! | their seats: claims and expiry | `seats` |
 //! | copies of rooms that other nodes own | `copies` |
 //! | their versions for nodes that are back in the view | `returned` |
@@ -24,6 +25,7 @@
 
 mod backups;
 mod barrier;
+mod candidates;
 mod copies;
 mod owner;
 mod received;
@@ -43,6 +45,7 @@ use signaling_wire::Incarnation;
 use signaling_wire::forward::LogPosition;
 
 use self::barrier::Barrier;
+use self::candidates::{Candidates, Fitness};
 use self::copies::RoomCopy;
 use self::owner::{LogEntry, OwnedRoom};
 use self::requests::{Requester, Requests};
@@ -65,6 +68,12 @@ pub(crate) struct MeshRooms {
     members: BTreeSet<NodeId>,
     /// Members that do not drain, or all if all drain.
     ranking: Ranking,
+    candidates: Candidates,
+    /// Fitness of the best candidates by the last sweep.
+    best_backup: Option<Fitness>,
+    /// Time at which rooms with less fit backups are queued. `None`: they were, since the best
+    /// fitness or the view changed.
+    review_at: Option<Instant>,
     requests: Requests,
     barrier: Barrier,
     owned: CountedMap<OwnedRoom>,
@@ -81,6 +90,10 @@ pub(crate) struct MeshRooms {
     claim_requests: RoomsByNode,
     /// Owned rooms that are to get a backup. An operation on the room does not wait for a sweep.
     unassigned: BTreeSet<RoomName>,
+    /// Owned rooms without a backup. They get one as soon as another member answers.
+    alone: BTreeSet<RoomName>,
+    /// Rooms that had a less fit backup when they were queued. They wait for sweeps.
+    outranked: BTreeSet<RoomName>,
     /// Nodes that have joined the view, until the next sweep finds the announced rooms with seats
     /// there.
     joined: BTreeSet<NodeId>,
@@ -163,6 +176,9 @@ impl MeshRooms {
             adoptions: 0,
             members: BTreeSet::new(),
             ranking: Ranking::default(),
+            candidates: Candidates::default(),
+            best_backup: None,
+            review_at: None,
             requests: Requests::new(process.incarnation),
             barrier: Barrier::new(process.incarnation),
             owned: CountedMap::new(&bytes),
@@ -173,6 +189,8 @@ impl MeshRooms {
             outdated: BTreeMap::new(),
             reported: VecDeque::new(),
             unassigned: BTreeSet::new(),
+            alone: BTreeSet::new(),
+            outranked: BTreeSet::new(),
             joined: BTreeSet::new(),
             unsent_versions: RoomsByNode::default(),
             left: BTreeSet::new(),
@@ -225,7 +243,8 @@ impl MeshRooms {
     /// is pending.
     pub(super) fn is_idle(&self) -> bool {
         let all_sent = self.unsent.is_empty() && self.reported.is_empty() && self.claim_requests.is_empty();
-        let all_done = all_sent && self.unassigned.is_empty() && self.left.is_empty() && self.expiring.is_empty();
+        let all_backed_up = self.unassigned.is_empty() && self.outranked.is_empty();
+        let all_done = all_sent && all_backed_up && self.left.is_empty() && self.expiring.is_empty();
         let all_informed = self.joined.is_empty() && self.unsent_versions.is_empty();
         self.requests.pending.is_empty() && all_done && all_informed && self.barrier.is_idle()
     }
@@ -236,8 +255,9 @@ impl MeshRooms {
         self.requests.pending.is_empty() && self.waiting_copies() == 0
     }
 
-    /// Adopts a view. Returns `false` if it has not changed.
+    /// Adopts a view. Returns `false` if it has not changed, or only in zones.
     fn adopt(&mut self, view: &View) -> bool {
+        self.candidates = Candidates::new(self.hash_seed, &self.id, view);
         if self.view_hash == view.hash() {
             return false;
         }
@@ -260,6 +280,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// all members, and repeats pending requests.
     pub fn adopt_room_view(&mut self, view: &View) {
         let before = self.mesh.members.clone();
+        self.await_steady_backups();
         if !self.mesh.adopt(view) {
             return;
         }

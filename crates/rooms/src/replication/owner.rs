@@ -121,6 +121,7 @@ impl MeshRooms {
         self.forget_vacancy(room, owned.vacant);
         self.unsent.remove(room);
         self.unassigned.remove(room);
+        self.alone.remove(room);
         self.expiring.remove(room);
         Some(owned)
     }
@@ -161,13 +162,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// rest, queues backups, and requests for claims to nodes that are back in the view: their
     /// seats expire since they left it.
     pub(super) fn review_rooms(&mut self, back: &[NodeId]) {
+        let best = self.best_fitness();
         let (mut given_up, mut unassigned, mut claim_requests) = (Vec::new(), Vec::new(), Vec::new());
         for (name, owned) in self.mesh.owned.iter() {
             if !self.mesh.owns(name) {
                 given_up.push(name.clone());
                 continue;
             }
-            if self.lacks_backup(name, owned) {
+            if self.lacks_backup(owned, best) {
                 unassigned.push(name.clone());
             }
             let has_seats = |node: &&NodeId| owned.room.has_seats_at(node);
@@ -202,6 +204,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 owned.backup = backup;
                 if owned.backup.is_none() {
                     owned.unconfirmed = None;
+                    self.mesh.alone.insert(room.clone());
                 }
             }
         }
