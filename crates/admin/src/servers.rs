@@ -110,13 +110,14 @@ pub struct EdgeOnNode {
     pub messages: u64,
 }
 
-/// A node of the view. `address` is its internal listener, `HOST:PORT`. `draining`: discovery or
-/// the node itself reports a drain. `suspect`: it fails checks of the asked server. `server` is its
-/// own report; `None`: [`Nodes::missing`] has the reason.
+/// A node of the view. `address` is its internal listener, `HOST:PORT`. `zone`: `None` if discovery
+/// names none. `draining`: discovery or the node itself reports a drain. `suspect`: it fails checks
+/// of the asked server. `server` is its own report; `None`: [`Nodes::missing`] has the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     pub node: String,
     pub address: String,
+    pub zone: Option<String>,
     pub draining: bool,
     pub suspect: bool,
     pub server: Option<Server>,

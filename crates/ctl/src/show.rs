@@ -17,12 +17,13 @@ const NONE: &str = "-";
 
 /// Lists nodes, then balancers. VIEW is a part of the view's hash, AWAY the lingering sessions.
 pub(crate) fn nodes(nodes: &Nodes) -> String {
-    let mut table = Table::new("NODE  STATE  CLIENTS  AWAY  ROOMS  HELD B  VIEW  VERSION  ADDRESS");
+    let mut table = Table::new("NODE  STATE  ZONE  CLIENTS  AWAY  ROOMS  HELD B  VIEW  VERSION  ADDRESS");
     for node in &nodes.nodes {
         let server = node.server.as_ref();
         table.row([
             &node.node,
             &state_of(node),
+            &or_none(node.zone.as_ref()),
             &or_none(server.map(|server| server.clients)),
             &or_none(server.map(|server| server.lingering)),
             &or_none(server.map(|server| server.rooms)),

@@ -105,7 +105,8 @@ pub async fn ask_all(
         let (node, server) = (member.id.as_str().to_owned(), report(member.id.as_str()));
         let reports_drain = server.as_ref().is_some_and(|server| server.obstacle.as_deref() == Some(Health::DRAINING));
         let (suspect, draining) = (own.suspects.contains(&node), member.draining || reports_drain);
-        Node { node, address: member.address.as_str().to_owned(), draining, suspect, server }
+        let (address, zone) = (member.address.as_str().to_owned(), member.zone.clone().map(String::from));
+        Node { node, address, zone, draining, suspect, server }
     };
     let (nodes, missing) = (view.members().iter().map(node).collect(), nodes.missing);
     Nodes { asked: own.id, view: own.view, nodes, balancers, missing }

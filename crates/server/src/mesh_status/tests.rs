@@ -39,7 +39,7 @@ async fn ask(nodes: &[(&str, String)], own: Server, edges: Vec<Server>) -> Nodes
         id: id.parse().unwrap(),
         address: address.parse().unwrap(),
         draining: false,
-        zone: None,
+        zone: (*id == "b").then(|| "west".parse().unwrap()),
     };
     let view = View::new(nodes.iter().map(member)).unwrap();
     ask_all(&client, &view, own, async { edges }).await
@@ -66,6 +66,8 @@ async fn servers_report_themselves_and_silent_ones_are_named() {
             let states = answer.nodes.iter().map(|node| (node.server.is_some(), node.draining, node.suspect));
             let expected = [(true, false, false), (true, true, false), (false, false, false), (false, false, true)];
             assert_eq!(states.collect::<Vec<_>>(), expected);
+            let zones: Vec<_> = answer.nodes.iter().map(|node| node.zone.as_deref()).collect();
+            assert_eq!(zones, [None, Some("west"), None, None]);
             let missing = |node: &str, why: &str| Missing { node: node.into(), why: why.into() };
             let expected = [missing("c", "z answers at its address"), missing("d", "it does not accept connections")];
             assert_eq!(answer.missing, expected);
