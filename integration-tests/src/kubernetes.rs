@@ -103,7 +103,7 @@ async fn control(file: PathBuf, api: Arc<ApiServer>) {
 }
 
 /// Returns the slice of a node: unready, ready, terminating, then also unready.
-fn slice(DiscoveredNode { id, address, draining }: &DiscoveredNode, age: Duration) -> Slice {
+fn slice(DiscoveredNode { id, address, draining, .. }: &DiscoveredNode, age: Duration) -> Slice {
     let (ip, port) = address.rsplit_once(':').unwrap();
     let serving = if *draining { age < PROBED } else { age >= LAG };
     let pod = Pod { serving, terminating: *draining && age >= LAG, ..Pod::serving(id, ip) };

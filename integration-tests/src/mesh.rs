@@ -101,8 +101,8 @@ impl TestMesh {
         }
     }
 
-    /// Returns the entries of the discovery file, `{id, address, draining}` for each node. Panics
-    /// if the file is missing or invalid.
+    /// Returns the entries of the discovery file, `{id, address, draining}` for each node, and
+    /// `zone` with zones. Panics if the file is missing or invalid.
     pub fn discovery_entries(&self) -> Vec<Value> {
         serde_json::from_slice(&std::fs::read(self.dir.path().join("nodes.json")).unwrap()).unwrap()
     }

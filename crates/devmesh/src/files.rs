@@ -47,6 +47,9 @@ pub struct DiscoveredNode {
     pub address: String,
     /// `true` while it drains.
     pub draining: bool,
+    /// `zone-N` with [`MeshOptions::zones`](crate::MeshOptions::zones), else absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
 }
 
 impl MeshFile {

@@ -251,7 +251,7 @@ impl Mesh {
         tokio::spawn(watch_exit(Arc::downgrade(self), id, process.clone()));
         let limit = self.options.ready_within;
         let problem = tokio::select! {
-            () = until_ready(internal, &self.http) => return self.change(|state| state.ready(id, replaced)),
+            () = until_ready(internal, &self.http) => return self.change(|state| state.ready(id, self.options.zones, replaced)),
             _ = process.ended() => "it ended during its start".to_owned(),
             () = sleep(limit) => format!("it was not ready within {limit:?}"),
         };

@@ -21,6 +21,9 @@ pub struct MeshOptions {
     /// Number of nodes
     #[arg(long, default_value_t = 3)]
     pub nodes: u32,
+    /// Number of zones, which the nodes are in by turns; 0: the discovery file names none
+    #[arg(long, default_value_t = 0)]
+    pub zones: u32,
     /// Number of balancers
     #[arg(long, default_value_t = 1)]
     pub balancers: u32,
@@ -57,13 +60,14 @@ const REMOVAL_DELAY: Duration = Duration::from_secs(1);
 const READY_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl MeshOptions {
-    /// Returns options for three nodes and a balancer on a free port of 127.0.0.1, without tokens
-    /// and further flags. `removal_delay` is 1 s, `ready_within` 15 s.
+    /// Returns options for three nodes and a balancer on a free port of 127.0.0.1, without zones,
+    /// tokens and further flags. `removal_delay` is 1 s, `ready_within` 15 s.
     pub fn new(dir: impl Into<PathBuf>, binaries: Binaries) -> Self {
         Self {
             dir: dir.into(),
             binaries,
             nodes: 3,
+            zones: 0,
             balancers: 1,
             tokens: false,
             listen: (Ipv4Addr::LOCALHOST, 0).into(),

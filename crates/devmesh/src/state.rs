@@ -131,16 +131,17 @@ impl State {
         Ok((process, server.addresses.internal))
     }
 
-    /// Records that a server is ready, and begins to drain the node that it replaces. Fails if it
-    /// has ended meanwhile or must end.
-    pub(crate) fn ready(&mut self, id: ServerId, replaced: Option<ServerId>) -> Result<()> {
+    /// Records that a server is ready, in one of `zones`, and begins to drain the node that it
+    /// replaces. Fails if it has ended meanwhile or must end.
+    pub(crate) fn ready(&mut self, id: ServerId, zones: u32, replaced: Option<ServerId>) -> Result<()> {
         let is_starting = |phase: &Phase| *phase == Phase::Starting;
         let server =
             self.expect("use", id, is_starting).with_context(|| format!("{id} was stopped while it started"))?;
         server.phase = Phase::Ready;
-        if matches!(id, ServerId::Node(_)) {
+        if let ServerId::Node(number) = id {
             let address = server.addresses.internal.to_string();
-            server.listing = Some(DiscoveredNode { id: id.to_string(), address, draining: false });
+            let zone = number.checked_rem(zones).map(|zone| format!("zone-{zone}"));
+            server.listing = Some(DiscoveredNode { id: id.to_string(), address, draining: false, zone });
         }
         if let Some(former) = replaced {
             // A server that has ended meanwhile leaves by itself.

@@ -30,6 +30,18 @@ async fn started_mesh_is_listed_in_its_files() {
 }
 
 #[tokio::test]
+async fn nodes_are_listed_in_zones_by_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    let _mesh = Mesh::start(MeshOptions { zones: 2, ..options(dir.path(), 3, 0, &[]) }).await.unwrap();
+
+    let text = fs::read_to_string(dir.path().join("nodes.json")).unwrap();
+    let nodes: Vec<DiscoveredNode> = serde_json::from_str(&text).unwrap();
+
+    let zones: Vec<_> = nodes.iter().filter_map(|node| node.zone.as_deref()).collect();
+    assert_eq!(zones, ["zone-0", "zone-1", "zone-0"]);
+}
+
+#[tokio::test]
 async fn scaling_starts_and_drains_nodes() {
     let (mesh, dir) = start(1, 1).await;
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::{FullRoom, Relay, RoomDrill, RoomTimes, TestMesh, eventually, metric, until};
+use signaling_integration_tests::{Crowd, FullRoom, Relay, RoomDrill, RoomTimes, TestMesh, eventually, metric, until};
 use tokio::time::sleep;
 
 /// Time until the view drops a killed node.
@@ -94,6 +94,34 @@ async fn lost_rooms_get_all_members_back_before_they_admit() {
     };
     drill.run("owner and backup were killed", kill_both).await;
     drill.assert_all_stayed().await;
+}
+
+#[tokio::test]
+async fn no_room_is_rebuilt_when_one_zone_of_three_is_killed() {
+    const ROOMS: usize = 100;
+    let mesh = TestMesh::with_options(|options: &mut MeshOptions| {
+        (options.nodes, options.zones, options.removal_delay) = (6, 3, REMOVAL_DELAY);
+        options.node_args = RoomTimes::SHORT.flags();
+    })
+    .await;
+    let mut crowd = Crowd::gather(&mesh, "member", ROOMS, 2 * ROOMS).await;
+    let entries = mesh.discovery_entries();
+    let zone = ["node-0", "node-3"];
+    let of_zone: Vec<_> = entries.iter().filter(|node| node["zone"] == "zone-0").map(|node| &node["id"]).collect();
+    assert_eq!(of_zone, zone);
+    let owned = (0..ROOMS).filter(|room| zone.contains(&mesh.owner(&crowd.room(*room)).as_str())).count();
+
+    let (one, other) = tokio::join!(mesh.kill(zone[0]), mesh.kill(zone[1]));
+    one.and(other).unwrap();
+    mesh.until_views_agree().await;
+
+    crowd.all_stay_for(RoomTimes::SHORT.max_unclaimed() + Duration::from_secs(2)).await;
+    crowd.assert_broadcasts_arrive("a zone was killed").await;
+    crowd.assert_no_faults();
+    let taken_over = mesh.sum_over_nodes("signaling_room_takeovers_total").await;
+    println!("a zone was killed: it owned {owned} of {ROOMS} rooms, {taken_over} were taken over");
+    assert!(owned > 0 && taken_over >= owned as f64);
+    assert_eq!(mesh.sum_over_nodes("signaling_rooms_rebuilt_total").await, 0.0);
 }
 
 #[tokio::test]
