@@ -73,7 +73,8 @@ impl Rooms {
 /// `GET /admin/rooms/ROOM`, and without `members` the answer to other requests. `version`
 /// rises with each change that members are sent. `capacity`: maximum members, `None` for no limit.
 /// `count`: all members, also 0. `waiting`: clients in the waiting queue. `blocks`: clients that
-/// operators keep out. `members`: a page of at most 500, the oldest first. `more`: others follow.
+/// operators keep out. `closed`: an operator has closed it, with an end in `closed_for_ms` or
+/// (`None`) without. `members`: a page of at most 500, the oldest first. `more`: others follow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Room {
     pub room: String,
@@ -82,6 +83,8 @@ pub struct Room {
     pub count: u64,
     pub waiting: u64,
     pub blocks: u64,
+    pub closed: bool,
+    pub closed_for_ms: Option<u64>,
     pub members: Vec<Member>,
     pub more: bool,
 }

@@ -48,10 +48,10 @@ pub enum Event {
     Left {
         /// Name of the room.
         room: String,
-        /// `left` (by the client), `expired`, `forbidden`, `removed`, the error code of the refused
-        /// rejoin, or a reason that a later release adds. Expired: the client was silent for too
-        /// long, or a refused `leave` was carried out late. Forbidden: its token does not admit the
-        /// room. Removed: an operator removed the client.
+        /// `left` (by the client), `expired`, `forbidden`, `removed`, `closed`, the code of the
+        /// error that refused the rejoin, or a reason of a later release. Expired: the client was
+        /// silent for too long, or a refused `leave` was carried out late. Forbidden: its token
+        /// does not admit the room. Removed or closed: an operator removed it or closed the room.
         reason: String,
     },
     /// The ICE servers, as answer to [`Client::ice_servers`](crate::Client::ice_servers).

@@ -114,10 +114,10 @@ export interface RoomEvents<Data = any, Broadcast = any> {
   join: Member<Data>;
   /** A member has other data. */
   update: Member<Data>;
-  /** A member left: `left`, `expired`, `removed`, or a reason of a later release. */
+  /** A member left: `left`, `expired`, `removed`, `closed`, or a reason of a later release. */
   leave: { member: Member<Data>; reason: string };
   broadcast: Message<Broadcast>;
-  /** The own state; after it a reason: `left`, `expired`, `forbidden`, `removed`, or a code. */
+  /** The own state; `left`, `expired`, `forbidden`, `removed`, `closed` or a code after its end. */
   state: { state: RoomState; reason?: string };
   /** A property of the room changed. */
   change: undefined;

@@ -104,6 +104,19 @@ pub(crate) enum Command {
         /// client_id, or a name that `clients` lists
         client: String,
     },
+    /// End all seats in a room and refuse joins
+    Close {
+        /// Name of the room
+        room: String,
+        /// Time in seconds, at most 86,400 [default: until `open`, or a day without use]
+        #[arg(long = "for", value_name = "SECONDS")]
+        seconds: Option<u64>,
+    },
+    /// Open a closed room
+    Open {
+        /// Name of the room
+        room: String,
+    },
     /// Close a client's session and reject its older tokens
     Kick {
         /// client_id, a name that `clients` lists, or `sub` of tokens

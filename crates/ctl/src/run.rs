@@ -76,6 +76,15 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
             let room: Room = api()?.send(Method::DELETE, &["rooms", &room, "blocks", &client], &[], None).await?;
             print_answer(json, &json!({ "room": room.room, "blocks": room.blocks }), &[], |_| show::blocks(&room))
         }
+        Command::Close { room, seconds } => {
+            let body = seconds.map(|seconds| json!({ "for_ms": seconds.saturating_mul(1_000) }));
+            let room: Room = api()?.send(Method::PUT, &["rooms", &room, "closed"], &[], body).await?;
+            print_closure(json, &room)
+        }
+        Command::Open { room } => {
+            let room: Room = api()?.send(Method::DELETE, &["rooms", &room, "closed"], &[], None).await?;
+            print_closure(json, &room)
+        }
         Command::Kick { id } => {
             let kicked: Kicked = api()?.send(Method::POST, &["clients", &id, "kick"], &[], None).await?;
             Ok(match print_answer(json, &kicked, &kicked.missing, show::kicked)? {
@@ -96,6 +105,12 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
         }
         Command::Secret => print(&format!("{}\n", random_secret()?)).map(|()| Ending::Done),
     }
+}
+
+fn print_closure(json: bool, room: &Room) -> Result<Ending, Failure> {
+    let Room { room: name, closed, closed_for_ms, .. } = room;
+    let answer = json!({ "room": name, "closed": closed, "closed_for_ms": closed_for_ms });
+    print_answer(json, &answer, &[], |_| show::closure(room))
 }
 
 fn random_secret() -> Result<String, Failure> {

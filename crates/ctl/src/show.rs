@@ -158,7 +158,9 @@ pub(crate) fn rooms(rooms: &Rooms) -> String {
 pub(crate) fn room(room: &Room) -> String {
     let Room { count, waiting, blocks, version, .. } = room;
     let (name, holds) = (&room.room, holds(room));
-    let text = format!("{name}: {count} members, {holds}, {waiting} waiting, {blocks} blocked, version {version}\n");
+    let state = if room.closed { closed(room) + ", " } else { String::new() };
+    let numbers = format!("{count} members, {holds}, {waiting} waiting, {blocks} blocked, version {version}");
+    let text = format!("{name}: {state}{numbers}\n");
     let mut table = Table::new("MEMBER  DATA");
     for member in &room.members {
         let data = or_none(Some(&member.data).filter(|data| !data.is_null()));
@@ -185,6 +187,15 @@ pub(crate) fn blocked(removed @ Removed { client_id, .. }: &Removed, seconds: u6
 
 pub(crate) fn blocks(Room { room, blocks, .. }: &Room) -> String {
     format!("{room}: {blocks} blocked\n")
+}
+
+pub(crate) fn closure(room: &Room) -> String {
+    format!("{}: {}\n", room.room, if room.closed { closed(room) } else { "open".to_owned() })
+}
+
+fn closed(room: &Room) -> String {
+    let time = room.closed_for_ms.map(|ms| format!(" for {}", span(Duration::from_millis(ms))));
+    format!("closed{}", time.unwrap_or_default())
 }
 
 pub(crate) fn kicked(kicked: &Kicked) -> String {
@@ -251,12 +262,21 @@ mod tests {
     #[test]
     fn room_lists_the_data_of_its_members() {
         let members = vec![Member { client_id: "alice".into(), data: serde_json::json!({ "name": "Alice" }) }];
-        let name = "standup".to_owned();
-        let it =
-            Room { room: name, version: 7, capacity: Some(8), count: 1, waiting: 0, blocks: 2, members, more: false };
+        let it = Room {
+            room: "standup".to_owned(),
+            version: 7,
+            capacity: Some(8),
+            count: 1,
+            waiting: 0,
+            blocks: 2,
+            closed: true,
+            closed_for_ms: Some(65_000),
+            members,
+            more: false,
+        };
         assert_eq!(
             room(&it),
-            "standup: 1 members, at most 8, 0 waiting, 2 blocked, version 7\n\nMEMBER  DATA\nalice   {\"name\":\"Alice\"}\n"
+            "standup: closed for 1m05s, 1 members, at most 8, 0 waiting, 2 blocked, version 7\n\nMEMBER  DATA\nalice   {\"name\":\"Alice\"}\n"
         );
     }
 }

@@ -87,7 +87,7 @@ impl<'a> FromMesh<'a> {
             ("error", None, _) if !room.is_empty() => Self::ListFailed { room, retry_after },
             ("joined", ..) => Self::Joined { room, members, more: fields.more, after: fields.after },
             ("members_changed", ..) => Self::MembersChanged { room, joined, left },
-            ("left", ..) if matches!(&*reason, "expired" | "removed") => Self::SeatLost { room },
+            ("left", ..) if matches!(&*reason, "expired" | "removed" | "closed") => Self::SeatLost { room },
             _ => Self::Other,
         }
     }

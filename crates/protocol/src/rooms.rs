@@ -35,11 +35,13 @@ pub enum LeftReason {
     Forbidden,
     /// An operator removed the client.
     Removed,
+    /// An operator closed the room.
+    Closed,
 }
 
 impl LeftReason {
     /// Returns `true` if an operator ended the seat.
     pub const fn is_by_operator(self) -> bool {
-        matches!(self, Self::Removed)
+        matches!(self, Self::Removed | Self::Closed)
     }
 }

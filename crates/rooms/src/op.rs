@@ -165,6 +165,15 @@ pub enum Operation {
         /// Id of the client.
         client: ClientId,
     },
+    /// Refuses joins and ends all seats, at most [`Rules::ended_at_once`](crate::Rules) now. Those
+    /// of the waiting queue end last. Further operations end the others.
+    Close {
+        /// Time for which the room stays closed, in place of a former one. `None`: until
+        /// [`Operation::Open`], or 24 h after the last operation on it.
+        time: Option<Duration>,
+    },
+    /// Opens the room, as soon as all seats that it had when it was closed have ended.
+    Open,
     /// Sets the room's own capacity (0: no limit), which stays after its last seat; `None` removes
     /// it.
     SetCapacity {
@@ -243,6 +252,11 @@ pub enum OpRefusal {
     },
     /// The room has its maximum of blocked clients.
     TooManyBlocks,
+    /// An operator has closed the room that the client joins.
+    Closed {
+        /// Time until it opens, at least 1 s. `None`: it has no end.
+        rest: Option<Duration>,
+    },
 }
 
 /// Result of an operation.
@@ -275,6 +289,10 @@ pub struct OpResult {
     pub refused: Option<OpRefusal>,
     /// Number of blocked clients.
     pub blocks: u64,
+    /// `true` if the room is closed.
+    pub closed: bool,
+    /// Time until it opens, at least 1 s. `None`: it is open, or the closure has no end.
+    pub closed_for: Option<Duration>,
     /// `true` if waiting clients may have moved up.
     pub queue_moved: bool,
     /// Nodes that serve members or waiting clients, or served those whose seats an operator ended,
@@ -282,8 +300,8 @@ pub struct OpResult {
     pub nodes: Vec<NodeId>,
     /// Status of each session that the operation names, in its order; `Find` and `Remove` name any
     /// session of a client.
-    /// Empty for `List`, `Unblock` and
-    /// `SetCapacity`.
+    /// Empty for operations on the
+    /// whole room.
     pub statuses: Vec<SeatStatus>,
     /// One page of members, oldest first, for `List` and for a `Join` whose client is a member now.
     pub members: Vec<Member>,

@@ -10,7 +10,8 @@ use crate::RoomOptions;
 /// Time for all nodes to restore the seats of their sessions, in milliseconds.
 pub(crate) const SETTLE_MS: i64 = 5_000;
 
-/// Time for which a room without clients keeps the capacity that an operator set: 24 h.
+/// Time for which a room without clients keeps the capacity that an operator set, or a closure
+/// without an end: 24 h.
 pub(crate) const CAPACITY_KEPT_MS: i64 = 24 * 3_600_000;
 
 /// Times and limits of rooms, equal on all nodes of a mesh.
@@ -36,6 +37,8 @@ pub struct Rules {
     pub page_bytes: usize,
     /// Maximum expired members, and other expired entries, that one operation removes.
     pub stale_at_once: usize,
+    /// Maximum seats of a closed room that one operation ends.
+    pub ended_at_once: usize,
 }
 
 impl Default for Rules {
@@ -49,6 +52,7 @@ impl Default for Rules {
             page: 500,
             page_bytes: 48 * 1024,
             stale_at_once: 500,
+            ended_at_once: 500,
         }
     }
 }

@@ -93,6 +93,8 @@ pub enum RoomChange<'a> {
     Expired(&'a str),
     /// An operator removed the member with this client id.
     Removed(&'a str),
+    /// An operator closed the room of the member with this client id.
+    Closed(&'a str),
 }
 
 #[cfg(test)]

@@ -96,7 +96,8 @@ async fn answers_fit_the_openapi_document() {
                 _ => "dave",
             };
             let filled = |path: &str, client: &str, node: &str| {
-                path.replace("{client}", client).replace("{node}", node).replace("{room}", "standup")
+                let room = if path.ends_with("closed") { "closed-hall" } else { "standup" };
+                path.replace("{client}", client).replace("{node}", node).replace("{room}", room)
             };
             let body = (operation.method == "PUT").then(|| match path.ends_with("capacity") {
                 true => json!({ "capacity": 3 }),
@@ -108,8 +109,11 @@ async fn answers_fit_the_openapi_document() {
             description.fits(&operation, status, &answer).unwrap_or_else(|why| panic!("{kind}: {good} {why}"));
 
             // Names that are none, and parameters that do not exist.
-            let bad =
-                if path.contains('{') { filled(path, "a%20b", "a%20b").replace("standup", "a%20b") } else { good };
+            let bad = if path.contains('{') {
+                filled(path, "a%20b", "a%20b").replace("standup", "a%20b").replace("closed-hall", "a%20b")
+            } else {
+                good
+            };
             let bad = format!("{bad}?limit=0");
             let (status, answer) = operator(server, &operation.method, &bad, body).await;
             if status != 200 {

@@ -1,4 +1,6 @@
-//! Operators, or the backend of an application, end seats in rooms and keep clients out.
+//! Operators, or the backend of an application, end seats, keep clients out and close rooms.
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use signaling_integration_tests::room_client::SeatStatus;
@@ -72,4 +74,26 @@ async fn blocked_client_stays_out_until_it_is_unblocked() {
     for body in [json!({}), json!({ "for_ms": 0 }), json!({ "for_ms": 86_400_001 })] {
         assert_eq!(operator(&node, "PUT", "rooms/r/blocks/bob", Some(body)).await.0, 400);
     }
+}
+
+#[tokio::test]
+async fn closed_room_has_no_members_until_it_opens() {
+    let (mesh, [mut alice, bob, mut carol]) = mesh().await;
+    let node = mesh.node_internal(2);
+    let (status, closed) = operator(&node, "PUT", "rooms/r/closed", Some(json!({ "for_ms": 2_000 }))).await;
+    assert_eq!((status, &closed["closed"], &closed["count"]), (200, &json!(true), &json!(0)));
+    has_left(&alice, &["closed"]).await;
+    has_left(&bob, &["closed"]).await;
+    let refused = ask_to_join(&mut carol).await;
+    assert!(refused["code"] == "forbidden" && refused["retry_after_ms"].as_u64() <= Some(2_000), "{refused}");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(carol.join("r").await, SeatStatus::Member);
+
+    let (_, closed) = operator(&node, "PUT", "rooms/r/closed", None).await;
+    assert_eq!((&closed["closed"], &closed["closed_for_ms"]), (&json!(true), &Value::Null));
+    has_left(&carol, &["closed"]).await;
+    let refused = ask_to_join(&mut alice).await;
+    assert!(refused["code"] == "forbidden" && refused.get("retry_after_ms").is_none(), "{refused}");
+    assert_eq!(operator(&node, "DELETE", "rooms/r/closed", None).await.1["closed"], false);
+    assert_eq!(alice.join("r").await, SeatStatus::Member);
 }

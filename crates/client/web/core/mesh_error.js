@@ -41,7 +41,7 @@ export function refuse(name, value, expected) {
 
 /** @type {Record<string, string>} */
 export const TEXT_BY_CODE = {
-  closed: 'the client is closed',
+  closed: 'the client or room is closed',
   expired: 'the seat expired',
   forbidden: 'the room is forbidden',
   left: 'the client left the room',

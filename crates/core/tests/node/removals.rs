@@ -81,3 +81,23 @@ fn absent_client_gets_the_reason_after_the_owners_crash() {
     assert_eq!(stage.received("a").last().unwrap(), REMOVED);
     assert_eq!(stage.members("r"), ["b"]);
 }
+
+#[test]
+fn closed_room_informs_all_clients_after_a_crash() {
+    let (mut stage, [owner, _, other]) = Stage::ranked_nodes::<3>(2);
+    stage.attach_all(&[("a", other), ("b", other), ("c", other)]);
+    stage.join_all(&["a", "b", "c"], "r");
+    stage.apply("r", Operation::Close { time: None });
+    stage.advance(2 * SECOND);
+    for name in ["a", "b", "c"] {
+        assert_eq!(stage.received(name).last().unwrap(), r#"{"type":"left","room":"r","reason":"closed"}"#, "{name}");
+    }
+    stage.crash(owner);
+    stage.drop_from_views(owner);
+    stage.advance(5 * SECOND);
+    let refused = stage.join("a", "r");
+    assert!(refused.len() == 1 && refused[0].contains(r#""code":"forbidden""#), "{refused:?}");
+    assert!(!refused[0].contains("retry_after_ms"), "{refused:?}");
+    stage.apply("r", Operation::Open);
+    assert!(stage.join("a", "r")[0].contains(r#""joined""#));
+}

@@ -58,6 +58,7 @@ pub(crate) fn operators(api: OperatorApi) -> Router {
         .route("/rooms/{room}", get(rooms::show))
         .route("/rooms/{room}/explain", get(explain::room))
         .route("/rooms/{room}/capacity", put(rooms::set_capacity).delete(rooms::reset_capacity))
+        .route("/rooms/{room}/closed", put(rooms::close).delete(rooms::open))
         .route("/rooms/{room}/members/{client}", delete(rooms::remove))
         .route("/rooms/{room}/blocks/{client}", put(rooms::block).delete(rooms::unblock))
         .route("/explain/{client}", get(explain::explain))

@@ -1,5 +1,5 @@
-//! Rooms for operators: lists, members, counts, capacities, removals and blocks. Requests to the
-//! owners of rooms are queued in the core, which returns the answers.
+//! Rooms for operators: lists, members, counts, capacities, removals, blocks and closures.
+//! Requests to the owners of rooms are queued in the core, which returns the answers.
 
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{OpRefusal, OpResult, Operation, Request, SeatStatus, Unavailable};
 use signaling_server::admin::handlers::{QueryResult, bad_request, query};
 use signaling_server::http::Refused;
+use signaling_wire::rate::whole_ms;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::info;
@@ -28,7 +29,7 @@ pub(crate) type OperatorReply = oneshot::Sender<Result<OpResult, Unavailable>>;
 
 /// Maximum room requests of operators without an answer.
 const MAX_OPERATOR_REQUESTS: usize = 64;
-/// Maximum time of a block. A room without clients is kept for as long.
+/// Maximum time of a block or closure. A room without clients is kept for as long.
 const MAX_TIME: Duration = Duration::from_secs(24 * 3600);
 /// Retry delay sent to operators while a room's owner is unavailable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -187,6 +188,24 @@ pub(super) async fn unblock(
     ask(&api, &room, Operation::Unblock { client }).await
 }
 
+/// Serves `PUT /admin/rooms/ROOM/closed`: ends all seats and refuses joins, for a time of at most
+/// 24 h, or without an end if the body is empty.
+pub(super) async fn close(
+    State(api): State<OperatorApi>,
+    Path(room): Path<String>,
+    body: Bytes,
+) -> Result<Json<Room>, Refused> {
+    let time = if body.is_empty() { None } else { Some(time(&body)?) };
+    info!(room = %room, for_ms = time.map(|time| time.as_millis()), "room closed by operator");
+    ask(&api, &room, Operation::Close { time }).await
+}
+
+/// Serves `DELETE /admin/rooms/ROOM/closed`.
+pub(super) async fn open(State(api): State<OperatorApi>, Path(room): Path<String>) -> Result<Json<Room>, Refused> {
+    info!(room = %room, "room opened by operator");
+    ask(&api, &room, Operation::Open).await
+}
+
 fn time(body: &[u8]) -> Result<Duration, Refused> {
     let time = serde_json::from_slice(body).map(|Time { for_ms }| Duration::from_millis(for_ms));
     let is_allowed = |time: &Duration| !time.is_zero() && *time <= MAX_TIME;
@@ -220,7 +239,7 @@ async fn result(api: &OperatorApi, room: &RoomName, op: Operation) -> Result<OpR
             retry_after: Some(RETRY_AFTER),
             ..Refused::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "rooms have no memory left for a block")
         }),
-        Some(OpRefusal::TooManyBlocks | OpRefusal::Blocked { .. }) => {
+        Some(OpRefusal::TooManyBlocks | OpRefusal::Blocked { .. } | OpRefusal::Closed { .. }) => {
             Err(Refused::new(StatusCode::CONFLICT, "too_many", "1,000 clients are blocked: unblock one"))
         }
     }
@@ -233,11 +252,12 @@ fn unavailable(why: String) -> Refused {
 async fn ask(api: &OperatorApi, room: &str, op: Operation) -> Result<Json<Room>, Refused> {
     let room = RoomName::new(room)?;
     let result = result(api, &room, op).await?;
-    let OpResult { version, capacity, count, waiting, blocks, more, members, .. } = result;
+    let OpResult { version, capacity, count, waiting, blocks, closed, closed_for, more, members, .. } = result;
+    let closed_for_ms = closed_for.map(whole_ms);
     let member = |member: signaling_rooms::Member| Member {
         client_id: member.client.as_str().to_owned(),
         data: member.data.and_then(|data| serde_json::from_str(&data).ok()).unwrap_or_default(),
     };
     let (room, members) = (room.as_str().to_owned(), members.into_iter().map(member).collect());
-    Ok(Json(Room { room, version, capacity, count, waiting, blocks, members, more }))
+    Ok(Json(Room { room, version, capacity, count, waiting, blocks, closed, closed_for_ms, members, more }))
 }

@@ -1,6 +1,7 @@
 //! One room: records, version and capacity. Its owner and its backup apply operations.
 
 mod blocks;
+mod closure;
 mod gone;
 mod records;
 
@@ -13,6 +14,7 @@ use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
 
 use self::blocks::{Blocks, bytes_of_block};
+use self::closure::Closure;
 use self::records::{CLAIMED, LastCommand, Record, Records, bytes_of_seat};
 use crate::rules::{CAPACITY_KEPT_MS, SETTLE_MS, millis};
 use crate::{Change, LeftReason, Member, OpRefusal, OpResult, Operation, Requester, Rules, Seat, SeatStatus, Stamp};
@@ -23,6 +25,8 @@ use crate::{Change, LeftReason, Member, OpRefusal, OpResult, Operation, Requeste
 pub struct Room {
     records: Records,
     blocks: Blocks,
+    /// `None`: the room is open.
+    closure: Option<Closure>,
     /// Set by the first change, together with `incarnation`.
     version: Option<u64>,
     incarnation: u64,
@@ -67,8 +71,10 @@ impl Room {
         let (changes, informed) = (Vec::new(), BTreeSet::new());
         let mut step = Step { room: self, rules, now, changes, queue_moved: false, informed, refused: None };
         step.room.blocks.expire(now);
+        step.room.closure.take_if(|closure| closure.is_over(now));
         step.carry_out(op);
         step.expire();
+        step.end_closed_seats();
         step.admit();
         step.room.is_sealed |= rules.seals && step.room.is_full(rules);
         if !step.room.keeps_capacity && step.room.records.is_vacant() {
@@ -132,22 +138,30 @@ impl Room {
     }
 
     /// Returns `true` if the room can be forgotten. No client has a seat, is remembered or blocked,
-    /// and no lost seat may be restored. A capacity of an operator has not been used for 24 h.
+    /// and no lost seat may be restored. A capacity of an operator, or a closure without
+    /// an end, has not been used for 24 h.
     pub fn is_finished(&self, now: u64) -> bool {
         let now = signed(now);
         let is_unused = self.records.is_empty() && self.touched + self.kept_ms() < now;
-        is_unused && now >= self.settled_at && self.blocks.last_end().is_none_or(|end| end <= now)
+        is_unused && now >= self.settled_at && self.last_ban_end() <= now
     }
 
     /// Returns how long it is kept after its last use without a client, in milliseconds.
     fn kept_ms(&self) -> i64 {
-        if self.capacity.is_some() { CAPACITY_KEPT_MS } else { 0 }
+        let is_closed_for_good = self.closure.is_some_and(|closure| closure.end().is_none());
+        if self.capacity.is_some() || is_closed_for_good { CAPACITY_KEPT_MS } else { 0 }
+    }
+
+    /// Returns the end of the last block and of a closure that has one, in ms since 1970.
+    fn last_ban_end(&self) -> i64 {
+        let closed_until = self.closure.and_then(|closure| closure.end());
+        closed_until.max(self.blocks.last_end()).unwrap_or_default()
     }
 
     /// Returns `Some` without members and waiting clients: `true` if it has a capacity of its own
-    /// or blocks.
+    /// or blocks, or is closed.
     pub fn vacancy(&self) -> Option<bool> {
-        self.records.is_vacant().then_some(self.capacity.is_some() || self.blocks.len() > 0)
+        self.records.is_vacant().then_some(self.capacity.is_some() || self.blocks.len() > 0 || self.closure.is_some())
     }
 
     /// Returns the estimated bytes of its clients and blocks.
@@ -184,9 +198,10 @@ impl Room {
         let is_unused = self.records.is_empty();
         let finished = is_unused.then(|| {
             let end = (self.touched + self.kept_ms() + 1).max(self.settled_at);
-            end.max(self.blocks.last_end().unwrap_or_default())
+            end.max(self.last_ban_end())
         });
-        [settles, expires, finished].into_iter().flatten().min().map(unsigned)
+        let ends = self.closure.is_some_and(|closure| closure.is_ending_seats).then_some(self.touched);
+        [settles, expires, finished, ends].into_iter().flatten().min().map(unsigned)
     }
 
     fn capacity(&self, rules: &Rules) -> Option<u32> {
@@ -195,7 +210,9 @@ impl Room {
 
     fn has_room(&self, rules: &Rules, now: i64) -> bool {
         let is_settled = now >= self.settled_at;
-        !self.is_sealed && (self.capacity(rules).is_none() || (is_settled && !self.is_full(rules)))
+        !self.is_sealed
+            && self.closure.is_none()
+            && (self.capacity(rules).is_none() || (is_settled && !self.is_full(rules)))
     }
 
     fn is_full(&self, rules: &Rules) -> bool {
@@ -216,6 +233,8 @@ impl Step<'_> {
             Operation::Revoke { requester } => self.revoke(requester),
             Operation::Remove { client, block } => self.remove(client, block.map(millis)),
             Operation::Unblock { client } => self.room.blocks.remove(client),
+            Operation::Close { time } => self.room.closure = Some(Closure::new(self.now, time.map(millis))),
+            Operation::Open => self.room.closure = self.room.closure.map(Closure::opened),
             Operation::Drop { requester, keep } => self.end_session(requester, millis(*keep)),
             Operation::Claim { seats } => seats.iter().for_each(|seat| self.claim(&seat.requester)),
             Operation::Restore { seats, confirmed_in, version, capacity } => {
@@ -252,6 +271,10 @@ impl Step<'_> {
         }
         if last.is_some_and(|last| last.has_done(requester)) {
             return self.claim(requester);
+        }
+        if let Some(closure) = self.room.closure {
+            self.refused = Some(OpRefusal::Closed { rest: closure.rest(self.now) });
+            return;
         }
         if let Some(end) = self.room.blocks.end(&requester.client) {
             let rest = Duration::from_millis(unsigned(end - self.now));
@@ -344,6 +367,27 @@ impl Step<'_> {
         }
     }
 
+    /// Ends seats of a closed room, and the closure once it is over.
+    fn end_closed_seats(&mut self) {
+        let Some(mut closure) = self.room.closure else { return };
+        if closure.is_ending_seats {
+            for known in self.room.records.first_seats(self.rules.ended_at_once) {
+                self.gone(&known.seat.requester.client, known.last().as_leave(), LeftReason::Closed);
+            }
+            closure.is_ending_seats = !self.room.records.is_vacant();
+        }
+        self.room.closure = Some(closure).filter(|closure| !closure.is_over(self.now));
+    }
+
+    /// Returns the reason for which a client can have no seat. `None`: it can.
+    fn ban(&self, client: &ClientId) -> Option<LeftReason> {
+        let is_blocked = self.room.blocks.end(client).is_some();
+        match self.room.closure {
+            Some(_) => Some(LeftReason::Closed),
+            None => is_blocked.then_some(LeftReason::Removed),
+        }
+    }
+
     /// Ends the seat of a present client, and remembers it. `reason`: for the other members.
     fn gone(&mut self, client: &ClientId, last: LastCommand, reason: LeftReason) {
         let node = self.room.records.get(client).map(|known| &known.seat.requester.node);
@@ -395,8 +439,8 @@ impl Step<'_> {
     /// Restores a seat that was confirmed in this incarnation of the room (0: unknown). Returns
     /// `true` if the list of members may change, so that states sent before are outdated.
     fn restore(&mut self, seat: &Seat, incarnation: u64) -> bool {
-        if self.room.blocks.end(&seat.requester.client).is_some() {
-            // The removal may have come before the seat.
+        if self.ban(&seat.requester.client).is_some() {
+            // The operator may have ended the seat before it came.
             return false;
         }
         let is_settling = self.now < self.room.settled_at;
@@ -490,10 +534,7 @@ impl Step<'_> {
         };
         // A seat that was not restored has no record.
         let restored = |seat: &Seat| match of(&seat.requester) {
-            SeatStatus::Unknown if self.room.blocks.end(&seat.requester.client).is_some() => {
-                SeatStatus::Out(LeftReason::Removed)
-            }
-            SeatStatus::Unknown => SeatStatus::Out(LeftReason::Expired),
+            SeatStatus::Unknown => SeatStatus::Out(self.ban(&seat.requester.client).unwrap_or(LeftReason::Expired)),
             status => status,
         };
         let statuses: Vec<_> = match op {
@@ -504,7 +545,11 @@ impl Step<'_> {
             Operation::Claim { seats } => seats.iter().map(claimed).collect(),
             Operation::Restore { seats, .. } => seats.iter().map(restored).collect(),
             Operation::Find { client } | Operation::Remove { client, .. } => vec![self.status(client, None)],
-            Operation::List { .. } | Operation::Unblock { .. } | Operation::SetCapacity { .. } => Vec::new(),
+            Operation::List { .. }
+            | Operation::Unblock { .. }
+            | Operation::Close { .. }
+            | Operation::Open
+            | Operation::SetCapacity { .. } => Vec::new(),
         };
         let listed = match op {
             Operation::List { after } => Some(after.as_ref()),
@@ -542,6 +587,8 @@ impl Step<'_> {
             settling: now < room.settled_at,
             refused,
             blocks: room.blocks.len() as u64,
+            closed: room.closure.is_some(),
+            closed_for: room.closure.and_then(|closure| closure.rest(now)),
             ..OpResult::default()
         }
     }

@@ -282,6 +282,12 @@ impl Records {
         silent.into_iter().take(max).map(|(_, client)| client.clone()).collect()
     }
 
+    /// Returns at most `max` members, oldest first, and behind them waiting clients.
+    pub(super) fn first_seats(&self, max: usize) -> Vec<Record> {
+        let clients = self.members_by_place.iter().chain(&self.waiting_by_place).take(max);
+        clients.filter_map(|(_, client)| self.get(client).cloned()).collect()
+    }
+
     pub(super) fn member_count(&self) -> usize {
         self.members_by_place.len()
     }

@@ -65,6 +65,7 @@ pub(super) const ROOM_UNAVAILABLE: Refusal = Refusal {
 };
 const NOT_ADMITTED: Refusal = refusal(ErrorCode::Forbidden, "your token does not let you into this room");
 const BLOCKED: Refusal = refusal(ErrorCode::Forbidden, "an operator keeps you out of this room for a while");
+const CLOSED: Refusal = refusal(ErrorCode::Forbidden, "an operator has closed this room");
 const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the room may do that");
 const TOO_MANY_ROOMS: Refusal =
     refusal(ErrorCode::Overloaded, "you are in as many rooms as a client may be in: leave one");
@@ -271,6 +272,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 // A seat here is over, and its client receives that too.
                 self.local.schedule_claim(room, at.0);
                 Refusal { retry_after_ms: Some(whole_ms(rest)), ..BLOCKED }
+            }
+            OpRefusal::Closed { rest } => {
+                self.local.schedule_claim(room, at.0);
+                Refusal { retry_after_ms: rest.map(whole_ms), ..CLOSED }
             }
             OpRefusal::NoBytes | OpRefusal::TooManyBlocks => {
                 self.local.counts.joins_over_bytes += 1;

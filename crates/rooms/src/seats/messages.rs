@@ -34,6 +34,7 @@ pub(super) fn to_wire(change: &Change) -> RoomChange<'_> {
         }
         Change::Left { client, reason: LeftReason::Expired } => RoomChange::Expired(client.as_str()),
         Change::Left { client, reason: LeftReason::Removed } => RoomChange::Removed(client.as_str()),
+        Change::Left { client, reason: LeftReason::Closed } => RoomChange::Closed(client.as_str()),
         Change::Left { client, .. } => RoomChange::Left(client.as_str()),
     }
 }
@@ -49,6 +50,7 @@ pub(crate) fn change_from_wire(change: &RoomChange<'_>) -> Option<Change> {
         RoomChange::Left(client_id) => left(client_id, LeftReason::Left)?,
         RoomChange::Expired(client_id) => left(client_id, LeftReason::Expired)?,
         RoomChange::Removed(client_id) => left(client_id, LeftReason::Removed)?,
+        RoomChange::Closed(client_id) => left(client_id, LeftReason::Closed)?,
     })
 }
 

@@ -436,7 +436,7 @@ proptest! {
 
     #[test]
     fn copy_stays_equal_when_it_applies_the_same_log(log in log()) {
-        let rules = Rules { max_waiting: Some(2), stale_at_once: 2, ..rules(2) };
+        let rules = Rules { max_waiting: Some(2), stale_at_once: 2, ended_at_once: 2, ..rules(2) };
         let (mut room, mut copy, mut now) = (Room::default(), Room::default(), T);
         for (seconds, is_sent, entry) in log {
             now += seconds * 1_000;

@@ -10,7 +10,7 @@ use crate::test_room::{START_MS, rules};
 
 /// Returns rules with low limits, of usual rooms and of rooms for closed groups.
 fn all_rules() -> [Rules; 2] {
-    let usual = Rules { max_waiting: Some(2), page: 3, page_bytes: 20, stale_at_once: 2, ..rules(2) };
+    let usual = Rules { max_waiting: Some(2), page: 3, page_bytes: 20, stale_at_once: 2, ended_at_once: 2, ..rules(2) };
     [usual, Rules { seals: true, max_waiting: Some(0), ..usual }]
 }
 

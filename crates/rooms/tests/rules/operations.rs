@@ -39,6 +39,8 @@ pub(crate) fn step() -> impl Strategy<Value = (u64, Operation)> {
         3 => someone().prop_map(|requester| Operation::Leave { requester }),
         1 => someone().prop_map(|requester| Operation::Revoke { requester }),
         1 => someone().prop_map(|requester| Operation::Unblock { client: requester.client }),
+        1 => prop::option::of(0..30_u64).prop_map(|time| Operation::Close { time: time.map(Duration::from_secs) }),
+        2 => Just(Operation::Open),
         1 => (someone(), prop::option::of(0..30_u64)).prop_map(|(requester, block)| {
             Operation::Remove { client: requester.client, block: block.map(Duration::from_secs) }
         }),

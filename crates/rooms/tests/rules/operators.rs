@@ -1,9 +1,9 @@
-//! Operators remove clients from rooms, and keep them out.
+//! Operators remove clients from rooms, keep them out and close rooms.
 
 use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::{LeftReason, OpRefusal, Operation, Requester, Room, SeatStatus};
+use signaling_rooms::{LeftReason, OpRefusal, Operation, Requester, Room, Rules, SeatStatus};
 
 use crate::test_room::{START_MS as T, ahead, changes_of, is_member, on_all, requester, rules, seat};
 
@@ -114,4 +114,61 @@ fn room_without_clients_is_kept_until_its_blocks_end() {
     room.apply(&rules, T, &block("alice", SECOND));
     assert_eq!((room.deadline(&rules), room.is_finished(T + 999)), (Some(T + 1_000), false));
     assert!(room.is_finished(T + 1_000));
+}
+
+#[test]
+fn closed_room_ends_its_seats_and_refuses_joins() {
+    on_all(rules(2), |mut room| {
+        room.join_all(&["alice", "bob", "carol"]);
+        let closed = room.apply(Operation::Close { time: Some(2 * SECOND) });
+        assert_eq!((changes_of(&closed), closed.count, closed.waiting), (vec!["~alice".into(), "~bob".into()], 0, 0));
+        assert_eq!((closed.closed, closed.closed_for), (true, Some(2 * SECOND)));
+        let out = SeatStatus::Out(LeftReason::Closed);
+        assert_eq!(room.claim(&["alice", "carol"]).statuses, [out, out]);
+        assert_eq!(room.join("eve").refused, Some(OpRefusal::Closed { rest: Some(2 * SECOND) }));
+        room.advance(2 * SECOND);
+        assert!(is_member(&room.join("alice")));
+        room.apply(Operation::Close { time: None });
+        room.advance(3_600 * SECOND);
+        assert_eq!(room.join("alice").refused, Some(OpRefusal::Closed { rest: None }));
+        assert!(!room.apply(Operation::Open).closed && is_member(&room.join("alice")));
+    });
+}
+
+#[test]
+fn closed_room_opens_when_all_its_seats_have_ended() {
+    let (rules, mut room) = (Rules { ended_at_once: 2, ..rules(2) }, Room::default());
+    for name in ["alice", "bob", "carol", "dave", "eve"] {
+        let requester = Requester { number: 1, ..requester(name) };
+        room.apply(&rules, T, &Operation::Join { requester, data: None, capacity: None });
+    }
+    room.apply(&rules, T, &Operation::Close { time: Some(Duration::ZERO) });
+    assert_eq!((room.counts(), room.deadline(&rules)), ((0, 3), Some(T)), "the queue moves up to no seat");
+    room.apply(&rules, T, &Operation::Open);
+    let join = Operation::Join { requester: requester("zoe"), data: None, capacity: None };
+    assert_eq!(room.counts(), (0, 1));
+    let opened = room.apply(&rules, T, &Operation::List { after: None });
+    assert_eq!((room.counts(), opened.closed), ((0, 0), false));
+    assert!(is_member(&room.apply(&rules, T, &join)));
+}
+
+#[test]
+fn closed_room_bars_seats_that_are_restored_later() {
+    let (rules, mut room) = (rules(0), Room::rebuilt(T));
+    room.apply(&rules, T, &Operation::Close { time: None });
+    let seats = vec![seat(requester("alice"), SeatStatus::Member { place: T })];
+    let restore = Operation::Restore { seats, confirmed_in: (0, 0), version: 0, capacity: None };
+    let restored = room.apply(&rules, T + 1, &restore);
+    assert_eq!((&restored.statuses[..], restored.count), (&[SeatStatus::Out(LeftReason::Closed)][..], 0));
+}
+
+#[test]
+fn room_without_clients_is_kept_while_it_is_closed() {
+    let (rules, day) = (rules(0), 86_400_000);
+    for (time, kept) in [(Some(SECOND), 1_000), (None, day + 1)] {
+        let mut room = Room::default();
+        room.apply(&rules, T, &Operation::Close { time });
+        assert_eq!((room.deadline(&rules), room.is_finished(T + kept - 1)), (Some(T + kept), false));
+        assert!(room.is_finished(T + kept));
+    }
 }

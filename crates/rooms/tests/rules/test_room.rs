@@ -153,7 +153,7 @@ pub(crate) fn changes_of(result: &OpResult) -> Vec<String> {
         Change::Joined(member) => format!("+{}", member.client),
         Change::Left { client, reason: LeftReason::Left | LeftReason::Forbidden } => format!("-{client}"),
         Change::Left { client, reason: LeftReason::Expired } => format!("!{client}"),
-        Change::Left { client, reason: LeftReason::Removed } => format!("~{client}"),
+        Change::Left { client, reason: LeftReason::Removed | LeftReason::Closed } => format!("~{client}"),
     };
     result.changes.iter().map(change).collect()
 }

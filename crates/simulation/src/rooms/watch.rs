@@ -146,6 +146,7 @@ impl Watch {
             Operation::Remove { client, .. } => {
                 room.seats.remove(client);
             }
+            Operation::Close { .. } => room.seats.clear(),
             Operation::Drop { requester, keep } => {
                 room.end_session(now, requester, micros(*keep));
             }
