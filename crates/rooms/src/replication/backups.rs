@@ -64,6 +64,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             Some(_) => self.send_owned_copy(name),
             None => self.retire_former(name),
         }
+        self.mesh.note_change(name, true);
         self.announce_version(name);
     }
 

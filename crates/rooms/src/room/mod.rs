@@ -1,6 +1,8 @@
 //! One room: records, version and capacity. Its owner and its backup apply operations.
 
+mod changed;
 mod gone;
+mod journal;
 mod records;
 
 use std::cmp::Ordering::{Equal, Greater, Less};
@@ -9,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
 
+pub(crate) use self::changed::ChangedClients;
+pub use self::changed::SeatKind;
 use self::records::{CLAIMED, LastCommand, Record, Records, bytes_of_seat};
 use crate::rules::{CAPACITY_KEPT_MS, SETTLE_MS, millis};
 use crate::{Change, LeftReason, Member, OpResult, Operation, Requester, Rules, Seat, SeatStatus, Stamp};
