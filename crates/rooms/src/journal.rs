@@ -28,7 +28,7 @@ pub struct JournalWrite {
 pub struct JournalState {
     /// State of the room beside its clients.
     pub summary: JournalSummary,
-    /// Numbers of all members and waiting clients, also of those that are not in this write.
+    /// Numbers of all members and waiting clients, also if they are not in this write.
     pub counts: (u64, u64),
     /// Clients with their present and former states.
     pub clients: Vec<JournalClient>,
@@ -104,6 +104,17 @@ pub struct JournalRead {
     pub found: Option<JournalRoom>,
 }
 
+/// Changes of the clients with a socket at a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Registrations {
+    /// `true` if all entries of this process are to be removed first.
+    pub starts_anew: bool,
+    /// Clients with a socket.
+    pub present: Vec<ClientId>,
+    /// Clients without one.
+    pub absent: Vec<ClientId>,
+}
+
 /// Events of a node's journal since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JournalCounts {
@@ -111,10 +122,6 @@ pub struct JournalCounts {
     pub taken: u64,
     /// Writes that the journal refused, as it has a later epoch.
     pub refused: u64,
-    /// Writes of whole rooms.
-    pub whole: u64,
     /// Rooms that were requested from the journal.
     pub reads: u64,
-    /// Rooms whose clients came back from it.
-    pub found: u64,
 }

@@ -58,7 +58,7 @@ mod seats;
 pub use self::context::{Context, Peer, Socket, Step};
 pub use self::journal::{
     JournalBeat, JournalClient, JournalCounts, JournalOutcome, JournalRead, JournalRoom, JournalState, JournalSummary,
-    JournalWrite,
+    JournalWrite, Registrations,
 };
 pub use self::machine::{NodeProcess, Rooms, SocketKey};
 pub use self::op::{Change, Member, OpResult, Operation, Request, Requester, Seat, SeatStatus, Stamp, Unavailable};

@@ -19,6 +19,11 @@ impl NodeCore {
         self.with_rooms(now, |rooms| rooms.journal_written(room, number, outcome));
     }
 
+    /// Returns `true` if rooms are to be read from the journal.
+    pub fn has_journal_reads(&self) -> bool {
+        !self.journal_reads.is_empty()
+    }
+
     /// Takes the rooms to read from the journal, at most 256. Each is to be answered by
     /// [`Self::journal_read`], also if the journal does not answer.
     pub fn take_journal_reads(&mut self) -> Vec<RoomName> {

@@ -90,7 +90,6 @@ pub use self::directory::UndeliveredSender;
 pub use self::hold::HoldLimits;
 pub use self::kicking::KickedHere;
 pub use self::peers::Peers;
-pub use self::registry::Registrations;
 pub use self::report::SessionReport;
 pub use self::rules::Rules;
 pub use self::sweep::{IDLE_SWEEP_INTERVAL, SWEEP_INTERVAL};

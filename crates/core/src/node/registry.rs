@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
+use signaling_rooms::Registrations;
 use signaling_wire::Incarnation;
 
 use super::NodeCore;
@@ -17,17 +18,6 @@ pub(super) struct Registry {
     changed: BTreeSet<ClientId>,
     /// `true` if the registry may have any clients of this process: all are written anew.
     is_unknown: bool,
-}
-
-/// Changes to write to the registry.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Registrations {
-    /// `true` if all entries of this process are to be removed first.
-    pub starts_anew: bool,
-    /// Clients with a socket at this node.
-    pub present: Vec<ClientId>,
-    /// Clients without one.
-    pub absent: Vec<ClientId>,
 }
 
 impl Registry {

@@ -1,8 +1,8 @@
 //! Sessions that attach, detach and compete for an id at one node.
 
-use signaling_core::node::{NodeCore, Registrations, Rules, Settings};
+use signaling_core::node::{NodeCore, Rules, Settings};
 use signaling_protocol::ClientId;
-use signaling_rooms::RoomSettings;
+use signaling_rooms::{Registrations, RoomSettings};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, ToNode};
 use signaling_wire::{DownSeq, Incarnation, RateDebts, SessionId};

@@ -17,7 +17,7 @@ use crate::journal::{
     JournalBeat, JournalClient, JournalCounts, JournalOutcome, JournalRead, JournalState, JournalWrite,
 };
 use crate::room::ChangedClients;
-use crate::{Context, Output, Rooms, Seat, Step};
+use crate::{Context, Operation, Output, Rooms, Seat, Step};
 
 /// Interval of signs of life of a room.
 const BEAT_INTERVAL: Duration = Duration::from_secs(60);
@@ -212,7 +212,6 @@ impl MeshRooms {
         let (write, bytes) = owned.next_write(room);
         let state = write.state.as_ref()?;
         journal.counts.taken += 1;
-        journal.counts.whole += u64::from(write.after.is_none());
         if state.is_partial {
             journal.queue.insert(room.clone());
         }
@@ -334,13 +333,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             });
             taken.unwrap_or_default()
         });
-        if taken.is_some() {
-            if let Some(journal) = &mut self.mesh.journal {
-                journal.counts.found += 1;
-            }
+        if let Some(found) = taken {
             self.mesh.update_deadline(clock, &room);
             self.ask_for_read_claims(&room);
             self.assign_backup(&room);
+            if found.seats.is_empty() {
+                self.apply_entry(&room, &LogEntry::Operation(Operation::Claim { seats: Vec::new() }), None);
+            }
         } else {
             self.end_wait_for_journal(&room);
         }
@@ -479,7 +478,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{Node, requester};
     use crate::journal::{JournalRoom, JournalSummary};
-    use crate::{Operation, RoomSettings, Rules, SeatKind, SeatStatus};
+    use crate::{RoomSettings, Rules, SeatKind, SeatStatus};
 
     const NOW: Duration = Duration::ZERO;
 
@@ -704,6 +703,8 @@ mod tests {
         let of = |client: &str, session, is_member| (client.to_owned(), session, is_member);
         let all = [of("alice", 2, true), of("bob", 1, true), of("carol", 1, false), of("dave", 1, false)];
         assert_eq!(seats(&node), all, "the new session of alice has her seat");
+        let dave = node.rooms.owned("r").unwrap().seat(&ClientId::new("dave").unwrap()).unwrap().status;
+        assert_eq!(dave, SeatStatus::Waiting { place: 8, ahead: 0 }, "a newcomer is behind the queue of the journal");
         assert_eq!(write(&mut node)[0].after, None);
 
         node.now += Duration::from_secs(46);

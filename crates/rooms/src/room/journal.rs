@@ -1,5 +1,7 @@
 //! A room and its journal: what changed, and what an owner without a copy reads back.
 
+use std::collections::BTreeSet;
+
 use signaling_protocol::ClientId;
 
 use super::records::Record;
@@ -31,17 +33,24 @@ impl Room {
         }
     }
 
-    /// Takes clients of the journal as unclaimed, and settles for 5 s if there are any. A present client takes its
-    /// former place, in any session. Returns `false` without effect in a settled room: other
-    /// clients may have these seats.
+    /// Takes clients of the journal as unclaimed, and settles for 5 s if there are any. A present
+    /// client takes its former place, in any session. Returns `false` without effect in a settled
+    /// room: other clients may have these seats.
     pub(crate) fn take_journal(&mut self, now: u64, found: &JournalRoom) -> bool {
         let now = signed(now).max(self.touched);
         if now >= self.settled_at {
             return false;
         }
         self.touched = now;
+        let is_awaited = self.version.is_none();
+        let newcomers = if is_awaited { self.waiting_clients() } else { Vec::new() };
         for seat in &found.seats {
             self.take_seat(now, seat);
+        }
+        // The clock of the former owner may have been ahead: newcomers stay behind its queue.
+        let listed: BTreeSet<_> = found.seats.iter().map(|seat| &seat.requester.client).collect();
+        for client in newcomers.iter().filter(|client| !listed.contains(client)) {
+            self.move_behind(client);
         }
         let JournalSummary { incarnation, version, capacity, keeps_capacity } = found.summary;
         if self.capacity.is_none() {
@@ -53,8 +62,33 @@ impl Room {
         self.version = Some(self.version.unwrap_or(unsigned(now)).max(version).saturating_add(1));
         if !found.seats.is_empty() {
             self.settled_at = now + SETTLE_MS;
+        } else if is_awaited {
+            self.settled_at = now;
         }
         true
+    }
+
+    /// Returns the clients of the queue, the first one first.
+    fn waiting_clients(&self) -> Vec<ClientId> {
+        let mut places: Vec<_> = self
+            .seats_after(None)
+            .filter_map(|seat| match seat.status {
+                SeatStatus::Waiting { place, .. } => Some((place, seat.requester.client.clone())),
+                _ => None,
+            })
+            .collect();
+        places.sort_unstable();
+        places.into_iter().map(|(_, client)| client).collect()
+    }
+
+    /// Gives a waiting client a place behind all others, unless it has one.
+    fn move_behind(&mut self, client: &ClientId) {
+        let Some(mut record) = self.records.get(client).cloned() else { return };
+        let SeatStatus::Waiting { place, ahead } = record.seat.status else { return };
+        let place = place.max(self.last_place.saturating_add(1));
+        self.last_place = place;
+        record.seat.status = SeatStatus::Waiting { place, ahead };
+        self.records.put(record);
     }
 
     fn take_seat(&mut self, now: i64, seat: &Seat) {

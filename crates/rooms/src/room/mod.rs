@@ -142,6 +142,11 @@ impl Room {
         self.records.is_vacant().then_some(self.capacity.is_some())
     }
 
+    /// Returns the room's own capacity (0: no limit). `None`: the mesh's applies.
+    pub fn own_capacity(&self) -> Option<u32> {
+        self.capacity
+    }
+
     /// Returns the estimated bytes of its clients.
     pub fn bytes(&self) -> usize {
         self.records.bytes()
