@@ -39,7 +39,7 @@ async fn registry_names_the_process_with_the_socket() {
 }
 
 #[tokio::test]
-async fn clients_of_a_dead_process_are_released_unless_they_registered_again() {
+async fn dead_process_loses_its_clients_but_not_those_of_others() {
     let server = Server::start();
     for dead in ["n0/0202020202020202", "n9/0303030303030303"] {
         let clients = format!("{{sig}}:clients:{dead}");
