@@ -43,6 +43,11 @@ impl ChangedClients {
         }
     }
 
+    /// Returns `false` if marks have no effect.
+    pub(super) fn is_watched(&self) -> bool {
+        matches!(self, Self::Some(_))
+    }
+
     /// Returns `true` if there is a mark.
     pub(crate) fn is_marked(&self) -> bool {
         match self {

@@ -206,7 +206,7 @@ impl Records {
     pub(super) fn put(&mut self, record: Record) {
         let client = record.seat.requester.client.clone();
         let former = self.take(&client);
-        if former.as_ref().is_none_or(|former| former.seat != record.seat) {
+        if self.changed.is_watched() && former.as_ref().is_none_or(|former| former.seat != record.seat) {
             self.changed.mark(&client, former.as_deref());
         }
         let (by_unclaim, by_place) = ((record.unclaimed_at, client.clone()), (record.place(), client.clone()));
