@@ -88,7 +88,7 @@ def rules_of_mesh: . as $objects |
   (pods | map({key: .name, value: .}) | from_entries) as $pods
   | $pods["signaling-nodes"] as $node | $pods["signaling-balancers"] as $balancer
   | {namespace: "monitoring"} as $monitoring | {namespace: "kube-system"} as $dns | {namespace: "default"} as $other
-  | {} as $world |
+  | {cidr: "192.0.2.0/24"} as $journal | {} as $world |
   rule("clients need tokens, except in the overlay for kind";
     ($folder == "deploy/overlays/kind") as $is_open
     | ($balancer | reads("SIGNALING_ALLOW_ANONYMOUS")) == $is_open
@@ -113,7 +113,9 @@ def rules_of_mesh: . as $objects |
   rule("policies let nothing else reach the internal listeners, and servers reach nothing else";
     all($node, $balancer; . as $server | $objects
       | tcp($world; $server; 7900) or tcp($other; $server; 7900)
-        or tcp($server; $world; 80) or tcp($server; $other; 7900) or tcp($server; {cidr: "192.0.2.0/24"}; 6379) | not)),
+        or tcp($server; $world; 80) or tcp($server; $other; 7900) or tcp($server; {cidr: "192.0.3.0/24"}; 6379) | not)),
+  rule("only nodes reach a room journal, and only if they use one";
+    tcp($node; $journal; 6379) == ($node | reads("SIGNALING_ROOM_JOURNAL")) and (tcp($balancer; $journal; 6379) | not)),
   rule("selectors select pods that exist, and Services ports that they have";
     all(kind("Deployment").spec; .template.metadata.labels as $labels | .selector | selects($labels))
     and all(kind("Service").spec; . as $service | [$pods[] | select(.labels as $labels

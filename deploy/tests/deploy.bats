@@ -183,6 +183,18 @@ END
     called "kubectl --context prod apply -f @/rendered.yaml"
 }
 
+@test "deploy fails while the room journal's password is missing" {
+    own_cluster
+    export OVERLAY=../../integration-tests/manifests/with-components
+    says secret-signaling-tokens secret/signaling-tokens
+    says secret-signaling-tls secret/signaling-tls
+    fails_with deploy "create secret generic signaling-room-journal --from-file=password=FILE"
+    not_called rendered.yaml
+    says secret-signaling-room-journal secret/signaling-room-journal
+    make deploy
+    called "kubectl --context prod apply -f @/rendered.yaml"
+}
+
 @test "deploy waits for the minimum of ready pods" {
     says ready $'\n1\n2\n3'
     make deploy

@@ -155,7 +155,8 @@ pub struct RoomAtNode {
 
 /// A room at its owner. `backup` has the second copy (`None`: there is none now). `incarnation`
 /// rises when the room is rebuilt, `version` with each change that members are sent. `members` and
-/// `waiting` are numbers of clients, `nodes` has them for each node with any.
+/// `waiting` are numbers of clients, `nodes` has them for each node with any. `journal` is its last
+/// write to the room journal (`None`: there was none).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnedRoom {
     pub backup: Option<String>,
@@ -164,6 +165,14 @@ pub struct OwnedRoom {
     pub members: u64,
     pub waiting: u64,
     pub nodes: Vec<RoomOnNode>,
+    pub journal: Option<JournalWrite>,
+}
+
+/// A write to the room journal: the owner's epoch, and the number of the write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalWrite {
+    pub epoch: u64,
+    pub number: u64,
 }
 
 /// Returns the ids of all nodes with their scores for the client or room `name`, the highest first.

@@ -60,6 +60,8 @@ pub struct Server {
     pub view_is_stale: bool,
     /// Names of the nodes that it suspects, sorted.
     pub suspects: Vec<String>,
+    /// State of the node's room journal: `up`, or why it is not written. `None`: it has none.
+    pub journal: Option<String>,
     /// Seats of the node's clients as members of rooms.
     pub seats: usize,
     /// Seats of the node's clients in waiting queues.

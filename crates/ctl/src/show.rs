@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use signaling_admin::clients::{Client, ClientState, Clients, Kicked};
 use signaling_admin::explain::{
-    Candidate, ClientOnNode, Explanation, OwnedRoom, RoomExplanation, SeatOnNode, SeatStatus,
+    Candidate, ClientOnNode, Explanation, JournalWrite, OwnedRoom, RoomExplanation, SeatOnNode, SeatStatus,
 };
 use signaling_admin::rooms::{Removed, Room, Rooms};
 use signaling_admin::servers::{Draining, Node, Nodes};
@@ -37,7 +37,11 @@ pub(crate) fn nodes(nodes: &Nodes) -> String {
     for it in &nodes.balancers {
         balancers.row([&it.balancer, &it.clients, &it.trunks, &or_none(it.address.as_ref())]);
     }
-    table.to_string() + &balancers.section()
+    let mut journals = Table::new("NODE  ROOM JOURNAL");
+    for (node, journal) in nodes.nodes.iter().filter_map(|it| Some((&it.node, it.server.as_ref()?.journal.as_ref()?))) {
+        journals.row([node, journal]);
+    }
+    table.to_string() + &balancers.section() + &journals.section()
 }
 
 fn state_of(node: &Node) -> &str {
@@ -101,10 +105,14 @@ pub(crate) fn room_explanation(it: &RoomExplanation) -> String {
     }
     text.push_str(&nodes.section());
     for (at, room) in it.nodes.iter().filter_map(|at| Some((at, at.owned.as_ref()?))) {
-        let OwnedRoom { incarnation, version, backup, .. } = room;
+        let OwnedRoom { incarnation, version, backup, journal, .. } = room;
         let backup = or_none(backup.as_ref());
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "\nRoom at {}: backup {backup}, incarnation {incarnation}, version {version}", at.node);
+        let _ = write!(text, "\nRoom at {}: backup {backup}, incarnation {incarnation}, version {version}", at.node);
+        if let Some(JournalWrite { epoch, number }) = journal {
+            let _ = write!(text, ", in the journal as write {number} of epoch {epoch}");
+        }
+        text.push('\n');
     }
     text
 }

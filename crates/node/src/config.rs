@@ -1,19 +1,22 @@
 //! Settings of a node, and their checked form [`Config`], for the binary and `run`.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Parser, ValueEnum};
 use signaling_core::edge::Rate;
 use signaling_edge::{EdgeArgs, EdgeConfig};
+use signaling_journal::{JournalUrl, KeyPrefix};
 use signaling_server::coalescer::{BusyThresholds, Coalescer};
 use signaling_server::load_readiness::LoadReadinessArgs;
-use signaling_server::{Common, CommonArgs, ConfigError};
+use signaling_server::{Common, CommonArgs, ConfigError, ReloadableFile};
 use signaling_wire::grant::SignalScope;
 
 use crate::ice_args::{IceArgs, IceConfig};
+use crate::journal::JournalConfig;
 use crate::kick_file::KickFile;
 use signaling_core::node::Rules;
 use signaling_rooms::RoomSettings;
@@ -71,6 +74,20 @@ pub struct Args {
     /// 64 bytes of a member list count as one
     #[arg(long, env = "SIGNALING_BROADCAST_RATE", value_name = "MEMBERS", default_value_t = 5_000, help_heading = ROOMS)]
     pub broadcast_rate: u32,
+
+    /// Redis for a journal of rooms and clients, as redis://HOST:PORT, redis-sentinel:// or
+    /// redis-cluster:// (docs/JOURNAL.md); equal on all nodes [default: none]
+    #[arg(long, env = "SIGNALING_ROOM_JOURNAL", hide_env_values = true, value_name = "URL", help_heading = ROOMS,
+          value_parser = parse_journal)]
+    pub room_journal: Option<Result<JournalUrl, String>>,
+
+    /// File with the password of the Redis of --room-journal
+    #[arg(long, env = "SIGNALING_ROOM_JOURNAL_PASSWORD_FILE", value_name = "PATH", help_heading = ROOMS)]
+    pub room_journal_password_file: Option<PathBuf>,
+
+    /// First part of the journal's keys, 1 to 64 of a-z A-Z 0-9 - _ . ; equal on all nodes
+    #[arg(long, env = "SIGNALING_ROOM_JOURNAL_PREFIX", value_name = "PREFIX", default_value = "sig", help_heading = ROOMS)]
+    pub room_journal_prefix: KeyPrefix,
 
     /// Hidden: refuses the former place of rooms
     #[arg(long, env = "SIGNALING_ROOM_STORE", value_name = "STORE", hide = true, hide_env_values = true,
@@ -145,6 +162,8 @@ pub struct Config {
     pub resume: Duration,
     /// Settings of rooms.
     pub rooms: RoomSettings,
+    /// Journal of rooms and clients; `None`: there is none.
+    pub journal: Option<JournalConfig>,
     /// Time over which direct clients that other nodes own in a new view are closed, so that they
     /// reconnect there; `None`: they stay.
     pub reassign_window: Option<Duration>,
@@ -188,7 +207,9 @@ impl Args {
     /// Names the flag whose value cannot be used.
     pub fn check(self) -> Result<Config, ConfigError> {
         if self.room_store.is_some() {
-            let why = "is gone: the nodes keep rooms without a store; remove the flag, variable or key".to_owned();
+            let why = "is gone: the nodes keep rooms without a store; remove the flag, variable or key, and for \
+                       readers of a Redis set --room-journal"
+                .to_owned();
             return Err(ConfigError { flag: "--room-store", why });
         }
         let common = self.common.check()?;
@@ -197,6 +218,7 @@ impl Args {
             let why = "needs --public-listen: without it the node has no clients to count".to_owned();
             return Err(ConfigError { flag: "--unready-above-percent", why });
         }
+        let journal = journal(self.room_journal, self.room_journal_password_file.as_deref(), self.room_journal_prefix)?;
         let coalescer = Coalescer::new(Duration::from_micros(self.coalesce_us), BUSY);
         Ok(Config {
             load_readiness,
@@ -221,12 +243,14 @@ impl Args {
                     burst: self.broadcast_rate.saturating_mul(BROADCAST_BURST_S),
                 }),
                 new_rooms: Some(NEW_ROOMS),
+                has_journal: journal.is_some(),
                 signal_scope: match self.signal_scope {
                     Scope::Any => SignalScope::Any,
                     Scope::Room => SignalScope::Room,
                 },
                 ..RoomSettings::default()
             },
+            journal,
             reassign_window: Some(self.reassign_window_ms).filter(|&ms| ms > 0).map(Duration::from_millis),
             ice: self.ice.check()?,
             kicks: self.state_dir.as_deref().map(KickFile::open).transpose()?,
@@ -250,16 +274,61 @@ fn seat_grace(grace_ms: Option<u64>, resume_ms: u64) -> Result<Duration, ConfigE
     Ok(Duration::from_millis(grace_ms))
 }
 
+/// Parses `--room-journal` for clap, with errors as values: clap would quote the invalid text.
+fn parse_journal(text: &str) -> Result<Result<JournalUrl, String>, Infallible> {
+    Ok(text.parse())
+}
+
+/// Returns the journal, with the password of the file.
+///
+/// # Errors
+/// If the address or the file cannot be used, or there is a file without an address.
+fn journal(
+    url: Option<Result<JournalUrl, String>>,
+    password_file: Option<&Path>,
+    prefix: KeyPrefix,
+) -> Result<Option<JournalConfig>, ConfigError> {
+    const FLAG: &str = "--room-journal-password-file";
+    let url = url.transpose().map_err(|why| ConfigError { flag: "--room-journal", why })?;
+    let url = match (url, password_file) {
+        (Some(url), Some(path)) => ReloadableFile::open(FLAG, path)?.parsed(|content| url.with_password(content))?,
+        (Some(url), None) => url,
+        (None, None) => return Ok(None),
+        (None, Some(_)) => {
+            let why = "needs --room-journal: set it, or remove this flag".to_owned();
+            return Err(ConfigError { flag: FLAG, why });
+        }
+    };
+    Ok(Some(JournalConfig { url, prefix }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn invalid_journal_is_refused_without_its_value() {
+        let required = ["node", "--id=a", "--discovery=static:a=127.0.0.1:1", "--mesh-secret-file=/nowhere"];
+        let args = |flag| Args::try_parse_from(required.into_iter().chain([flag])).unwrap();
+        let args = args("--room-journal=redis://:hunter2@host:1/two");
+        let why = journal(args.room_journal, None, KeyPrefix::default()).unwrap_err().to_string();
+        assert!(why.contains("--room-journal") && !why.contains("hunter2"), "{why}");
+        let why = journal(None, Some(Path::new("/nowhere")), KeyPrefix::default()).unwrap_err().to_string();
+        assert!(why.contains("needs --room-journal"), "{why}");
+    }
 
     #[test]
     fn former_place_of_rooms_is_refused_without_its_value() {
         let required = ["node", "--id=a", "--discovery=static:a=127.0.0.1:1", "--mesh-secret-file=/nowhere"];
         let flags = required.into_iter().chain(["--room-store=redis://:hunter2@host:1"]);
         let why = Args::try_parse_from(flags).unwrap().check().unwrap_err().to_string();
-        assert!(why.contains("--room-store") && !why.contains("host") && !why.contains("hunter2"), "{why}");
+        assert!(
+            why.contains("--room-store")
+                && why.contains("--room-journal")
+                && !why.contains("host")
+                && !why.contains("hunter2"),
+            "{why}"
+        );
     }
 
     #[test]

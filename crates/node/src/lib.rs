@@ -12,6 +12,7 @@
 //! | `internal` | the internal listener |
 //! | `direct` | the edge for direct clients |
 //! | `operator` | operator routes |
+//! | [`journal`] | the journal of rooms and clients |
 //! | `kick_file` | kicks that outlast a restart of all servers |
 //! | `report` | the node's report about itself |
 //! | [`metrics`] | metrics of the core and lanes |
@@ -23,6 +24,7 @@ mod direct;
 mod ice_args;
 mod inbound_lanes;
 mod internal;
+pub mod journal;
 mod kick_file;
 mod lane_writer;
 mod lanes;

@@ -1,7 +1,11 @@
 //! Metrics of a node, in addition to those of its edge for direct clients. `publish` sets those
 //! of the core at each scrape. The tasks of lanes count the others.
 
-use signaling_metrics::{By, Counter, FloatCounter, Gauge, Label, Labels, Publish, label, metrics, publish_seconds};
+use std::time::Duration;
+
+use signaling_metrics::{
+    By, Counter, FloatCounter, FloatGauge, Gauge, Label, Labels, Publish, label, metrics, publish_seconds,
+};
 use signaling_protocol::ErrorCode;
 use signaling_server::metrics::publish_suspects;
 
@@ -76,6 +80,14 @@ metrics! {
             "Copies of whole rooms that this node sent to their backups";
         room_timeouts: Counter = "signaling_room_request_timeouts_total",
             "Room requests of clients and operators that the room's owner did not answer within 2 s";
+        journal_lag: FloatGauge = "signaling_room_journal_lag_seconds",
+            "Time for which changes of rooms have waited for the room journal, or since it went away (0 without one)";
+        journal_writes: Counter = "signaling_room_journal_writes_total",
+            "Writes about rooms for the room journal, each with the changes of one room";
+        journal_refused: Counter = "signaling_room_journal_refused_total",
+            "Writes that the room journal refused, as it has a later epoch of the room";
+        journal_reads: Counter = "signaling_room_journal_reads_total",
+            "Rooms without any copy that this node requested from the room journal";
         view_unconfirmed: Gauge = "signaling_room_view_unconfirmed",
             "Nodes of the view that have not confirmed it; until all have, this node serves no rooms that are new to it";
         view_wait: FloatCounter = "signaling_room_view_wait_seconds_total",
@@ -175,4 +187,13 @@ pub(super) fn publish(core: &NodeCore) {
     metrics.room_copies_sent.publish(counts.copied);
     metrics.room_timeouts.publish(counts.timeouts);
     publish_seconds(&metrics.view_wait, counts.waited);
+    let counts = core.rooms().journal_counts();
+    metrics.journal_writes.publish(counts.taken);
+    metrics.journal_refused.publish(counts.refused);
+    metrics.journal_reads.publish(counts.reads);
+}
+
+/// Publishes how long changes have waited for the room journal.
+pub(super) fn publish_journal_lag(lag: Duration) {
+    METRICS.journal_lag.set(lag.as_secs_f64());
 }

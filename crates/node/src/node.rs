@@ -19,6 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
 
 use crate::inbound_lanes::InboundLane;
+use crate::journal::JournalView;
 use crate::lanes::{LaneClient, Route};
 use crate::metrics;
 use crate::operator::OperatorReply;
@@ -59,6 +60,8 @@ pub(crate) struct State {
     /// Operators that wait for answers, by the number of the request.
     pub(crate) operator_replies: BTreeMap<u64, OperatorReply>,
     pub(crate) last_operator_request: u64,
+    /// `None`: there is no journal.
+    pub(crate) journal: Option<JournalView>,
     pub(crate) coalescer: Coalescer,
     /// `true` while reads are not delayed: the answer to a join or leave passes up to three nodes.
     pub(crate) is_prompt: bool,
@@ -89,6 +92,7 @@ impl Node {
             hurry: Rc::default(),
             operator_replies: BTreeMap::new(),
             last_operator_request: 0,
+            journal: None,
             coalescer,
             is_prompt: false,
         })))
@@ -131,7 +135,13 @@ impl Node {
 
     /// Sweeps the core at its interval, and publishes its counts at each scrape. Never returns.
     pub async fn sweep(self) {
-        publish_on_scrape(&self.0, |state| metrics::publish(&state.borrow().core));
+        publish_on_scrape(&self.0, |state| {
+            let state = state.borrow();
+            metrics::publish(&state.core);
+            if let Some(journal) = &state.journal {
+                metrics::publish_journal_lag(journal.lag(Instant::now()));
+            }
+        });
         let mut ticks = ticks(SWEEP_INTERVAL);
         loop {
             ticks.tick().await;
@@ -245,6 +255,9 @@ impl State {
         let is_prompt = self.core.rooms().awaits_join_or_leave();
         if std::mem::replace(&mut self.is_prompt, is_prompt) != is_prompt {
             self.coalescer.set_prompt(is_prompt);
+        }
+        if let Some(journal) = self.journal.as_ref().filter(|_| self.core.has_journal_reads()) {
+            journal.wake();
         }
         for (number, answer) in self.core.rooms_mut().take_operator_answers() {
             if let Some(reply) = self.operator_replies.remove(&number) {

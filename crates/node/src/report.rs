@@ -34,6 +34,7 @@ impl Floor {
                 held_bytes: core.held_bytes(),
                 rooms: rooms.rooms,
                 edges: self.node.edges(),
+                journal: self.node.journal_state(),
                 seats: rooms.members,
                 waiting: rooms.waiting,
                 totals: Totals {

@@ -106,6 +106,11 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(internal::serve(served, internal));
     tasks.spawn_local(telemetry::watch_event_loop());
     tasks.spawn_local(node.clone().sweep());
+    if let Some(journal) = config.journal.take() {
+        let secrets = proofs.secrets().clone();
+        let journal = node.journal(journal, secrets).map_err(anyhow::Error::msg).context("--room-journal")?;
+        tasks.spawn_local(journal);
+    }
     let ice_node = node.clone();
     tasks.spawn_local(config.ice.clone().follow(move |ice| ice_node.with_core(|core| core.set_ice_servers(ice))));
     let http = http_client(CONNECT_TIMEOUT, 0).context("cannot forward to other nodes")?;

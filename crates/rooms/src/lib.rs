@@ -11,6 +11,7 @@
 //! | options of a room, by its name | [`RoomOptions`] |
 //! | all rooms of a node: seats of its clients, rooms that it owns or backs up | [`Rooms`], [`Step`] |
 //! | what rooms read of their node, and what they decide | [`Context`], [`Output`] |
+//! | writes to a journal, and what is read back | [`JournalWrite`], [`JournalRead`] |
 //!
 //! A client in a room is a member, waiting, or gone. A gone client is remembered for a while, so
 //! that a retransmitted command is recognized. A seat lives until its session or its node ends. It
@@ -44,6 +45,7 @@ mod context;
 mod counted;
 #[cfg(test)]
 mod fixtures;
+mod journal;
 mod machine;
 mod op;
 mod options;
@@ -54,6 +56,10 @@ mod rules;
 mod seats;
 
 pub use self::context::{Context, Peer, Socket, Step};
+pub use self::journal::{
+    JournalBeat, JournalClient, JournalCounts, JournalOutcome, JournalRead, JournalRoom, JournalState, JournalSummary,
+    JournalWrite, Registrations,
+};
 pub use self::machine::{NodeProcess, Rooms, SocketKey};
 pub use self::op::{
     Change, Member, OpRefusal, OpResult, Operation, Request, Requester, Seat, SeatStatus, Stamp, Unavailable,
@@ -61,7 +67,7 @@ pub use self::op::{
 pub use self::options::{RoomEvents, RoomOptions};
 pub use self::outputs::{Output, Outputs};
 pub use self::replication::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
-pub use self::room::Room;
+pub use self::room::{Room, SeatKind};
 pub use self::rules::Rules;
 pub use self::seats::{
     CHECKS_PER_SWEEP, Command, CommandKind, Refusal, RoomAnswer, RoomCounts, RoomFigures, RoomRule, RoomSettings,

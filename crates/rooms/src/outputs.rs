@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use signaling_protocol::{ClientId, NodeId};
+use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::forward::Item;
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq};
@@ -81,6 +81,12 @@ pub enum Output<M> {
     SendHome {
         /// The client.
         client: ClientId,
+    },
+    /// Requests a room from the journal. The answer goes to
+    /// [`Step::journal_read`](crate::Step), also if the journal does not answer.
+    ReadJournal {
+        /// The room.
+        room: RoomName,
     },
 }
 

@@ -144,6 +144,13 @@ impl Ledger {
         self.violation.get_or_insert(Violation { at: self.now, rule, what });
     }
 
+    /// Records a violation if `what` describes one.
+    pub(crate) fn broken_if(&mut self, rule: &'static str, what: Option<String>) {
+        if let Some(what) = what {
+            self.broken(rule, what);
+        }
+    }
+
     /// Returns `true` if an edge accepted a message of `from` to `to` since then, or up to 1 s
     /// before.
     pub(crate) fn has_said(&self, from: ClientIx, to: ClientIx, since: Micros) -> bool {

@@ -20,6 +20,7 @@ mod counters;
 mod edges;
 mod event;
 mod faults;
+mod journal;
 mod lanes;
 mod ledger;
 mod mutant;

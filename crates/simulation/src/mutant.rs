@@ -138,6 +138,14 @@ pub enum Mutant {
     GoneClients,
     /// A member receives changes about itself.
     OwnChanges,
+    /// The journal takes writes of earlier owners.
+    JournalFence,
+    /// The journal takes a write though it lacks the one before.
+    JournalChain,
+    /// Owners without a copy do not read the journal.
+    JournalRead,
+    /// A process that releases a client removes the entry of another process too.
+    Release,
     /// Nodes without a view accept trunks and batches.
     MissingView,
 }

@@ -73,6 +73,7 @@ impl World {
         let settings = self.node_settings(index);
         self.nodes.push(NodeHost::new(Server::start(0), settings));
         self.node_sweeps_after(index, MS);
+        self.journal_starts(index);
     }
 
     /// Starts a new process under the same name, which gets the latest view.
@@ -81,6 +82,7 @@ impl World {
         let node = &mut self.nodes[index];
         *node = NodeHost::new(Server::start(node.server.generation), settings);
         self.node_sweeps_after(index, MS);
+        self.journal_starts(index);
         self.gets_latest_view(Host::Node(index));
     }
 

@@ -43,6 +43,9 @@ pub struct Size {
     /// Percentage of worlds with rooms.
     #[arg(long = "rooms", default_value_t = 60)]
     pub rooms_percent: u64,
+    /// Nodes of worlds with rooms write a journal, which may be away, slow, emptied or set back.
+    #[arg(long)]
+    pub journal: bool,
     /// `true` if edges of all worlds have the normal limits for senders and output; `false` if one
     /// world of six has small ones.
     #[arg(skip)]

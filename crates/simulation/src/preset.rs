@@ -16,6 +16,8 @@ pub enum Preset {
     Parted,
     /// Rooms in most worlds, more servers, many faults and short TTLs.
     Hasty,
+    /// Rooms with a journal, and nodes that crash until all copies of rooms are lost.
+    Journal,
 }
 
 impl Preset {
@@ -32,6 +34,7 @@ impl Preset {
             Self::Large => "--rooms 100 --nodes 5 --faults 14",
             Self::Parted => "--rooms 100 --faults 10 --kinds cut-nodes,cut-one-way,flap,pause-node,cut-lane",
             Self::Hasty => "--rooms 80 --nodes 4 --edges 3 --faults 12 --hasty 30",
+            Self::Journal => "--rooms 100 --journal --nodes 2 --faults 10 --kinds crash,flap,pause-node,crash-edge",
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::clients::{Client, Socket};
 use crate::counters::Counters;
 use crate::edges::{EdgeHost, node_id};
 use crate::event::{ClientRequest, ConnId, Host, Input, Kind, Process};
+use crate::journal::JournalWorld;
 use crate::lanes::{Exchange, LaneFailure};
 use crate::ledger::{Ledger, Violation};
 use crate::mutant::{Mutant, Once, Ordered};
@@ -121,6 +122,7 @@ pub(crate) struct World {
     /// `true` once clients leave for good at the end of the run.
     pub(crate) closing_down: bool,
     pub(crate) rooms: RoomWorld,
+    pub(crate) journal: JournalWorld,
     pub(crate) subscribers: Subscribers,
     pub(crate) players: Players,
 }
@@ -187,6 +189,9 @@ impl World {
             let request = ClientRequest::Message(message);
             world.agenda.schedule(*at, move |world: &mut Self| world.client_wants(from, request));
         }
+        if size.journal && world.rooms.settings().records_commits {
+            world.plan_journal(seed);
+        }
         world.plan_rooms();
         world.plan_subscribers(&mut Rng::new(seed ^ 0x0005_b5c2));
         for (at, act) in acts {
@@ -234,6 +239,7 @@ impl World {
             settled += self.rooms.stale() / 2 + MS;
             self.pass_until(settled);
             self.settle_rooms();
+            self.settle_journal();
             self.check_subscribers();
             self.check_players();
             self.disconnect_clients();
@@ -350,6 +356,7 @@ impl World {
         if let Some(mutant) = self.mutant {
             mutant.rooms(&mut rooms);
         }
+        rooms.has_journal = self.journal.is_on;
         node::Settings { hold: self.hold, rules, rooms, ..settings }
     }
 

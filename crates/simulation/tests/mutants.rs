@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use clap::ValueEnum as _;
-use signaling_simulation::{Counters, FaultKind, Mutant, Size, run};
+use signaling_simulation::{Counters, FaultKind, Mutant, Preset, Size, run};
 
 /// Maximum number of seeds until a broken promise is found.
 const SEEDS: u64 = 1_000;
@@ -59,6 +59,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let pair = || Size { nodes: 2, clients: 40, ..all() };
     let paused_pair = || Size { faults: 14, messages: 0, rooms_percent: 100, kinds: vec![Crash, PauseNode], ..pair() };
     let pauses_of_both = || Size { faults: 20, messages: 1_000, kinds: vec![PauseEdge, PauseNode], ..pair() };
+    let journal = || Size::of(Preset::Journal.options());
     match mutant {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats | Mutant::RepeatedQueries => (rooms(), Promise(4)),
@@ -117,6 +118,9 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::OutcomeRequests => (hurried(), More("unavailable though written", 200)),
         // Copies at former destinations expire there.
         Mutant::Forget => (many_flaps(), More("nodes: holds expired", 110)),
+        Mutant::JournalFence => (journal(), Promise(31)),
+        Mutant::JournalChain | Mutant::Release => (journal(), Promise(0)),
+        Mutant::JournalRead => (journal(), More("journal: capacities lost", 200)),
         Mutant::MissingView => (Size { faults: 1, kinds: vec![Silence], ..all() }, Promise(1)),
     }
 }

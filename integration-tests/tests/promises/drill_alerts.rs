@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde_json::json;
 use signaling_devmesh::{Server, find_in_path};
 use signaling_integration_tests::prometheus::{Prometheus, alerts};
+use signaling_integration_tests::redis::Redis;
 use signaling_integration_tests::{
     Certificate, PacedSenders, Peer, SecureMesh, TestMesh, admin, admin_token, binaries, eventually, program,
     repository,
@@ -44,7 +45,9 @@ async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
     })
     .await;
     let second = SecureMesh::start(1, 1, &[]).await;
-    let third = TestMesh::with_servers((3, 1), &[&format!("--room-bytes={ROOM_BYTES}")], &[]).await;
+    let Some(redis) = Redis::start().await else { return };
+    let third = [format!("--room-bytes={ROOM_BYTES}"), redis.flag()];
+    let third = TestMesh::with_servers((3, 1), &third.each_ref().map(String::as_str), &[]).await;
     let servers = [servers(&main, ""), servers(&second.mesh, "second-"), servers(&third, "third-")].concat();
     let prometheus = Prometheus::start(&program, &servers).await;
     let (operator, tls_operator) = (Operator::new(&prometheus, &main), Operator::new(&prometheus, &second.mesh));
@@ -63,6 +66,7 @@ async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
             certificate_ends(&tls_operator, &second).await;
             discovery_breaks(&tls_operator).await;
             an_owner_of_rooms_hangs(&rooms_operator).await;
+            a_journal_is_full(&rooms_operator, &redis).await;
             clients_make_large_rooms(&rooms_operator).await;
         }
     );
@@ -223,6 +227,16 @@ async fn an_owner_of_rooms_hangs(operator: &Operator<'_>) {
         () = joins => {}
         () = operator.drill(&["SignalingRoomsWait"], &node) => {}
     }
+}
+
+/// Fills the Redis of the journal, and has a client join a room.
+async fn a_journal_is_full(operator: &Operator<'_>, redis: &Redis) {
+    redis.cli(&["config", "set", "maxmemory", "1"]).await;
+    let mut client = operator.mesh.peer("writer").await;
+    client.send(&json!({"type": "join", "room": "unwritten"})).await;
+    client.recv_type("joined").await;
+    let variables = [("JOURNAL_PORT", redis.port.to_string()), ("MEMORY", "0".to_owned())];
+    operator.drill(&["SignalingRoomJournalDown"], &variables).await;
 }
 
 /// Has clients make rooms with large data until a node uses 80% of its room bytes.

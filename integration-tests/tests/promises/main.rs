@@ -25,6 +25,7 @@ mod dialects;
 mod direct_clients;
 mod drill_absent;
 mod drill_alerts;
+mod drill_journal;
 mod drill_kubernetes;
 mod drill_mesh_rooms;
 mod drill_rooms;

@@ -89,6 +89,7 @@ impl Mounted {
         write("signaling/mesh-secret", "5e".repeat(32).as_bytes());
         write("signaling/hash-seed", "5eed".repeat(16).as_bytes());
         write("signaling/admin-token", b"an-admin-token-of-pods");
+        write("room-journal/password", b"a-password-of-rooms");
         write("tokens/keys", &Signer::eddsa().key_file);
         let made = Certificate::new(dir.path(), "made", 2);
         let read = |path: &Path| fs::read(path).unwrap();

@@ -58,6 +58,7 @@ impl NodeCore {
                 self.remove_if_done(of);
             }
             Output::SendHome { client } => self.send_home(now, &client),
+            Output::ReadJournal { room } => self.journal_reads.push(room),
         }
     }
 

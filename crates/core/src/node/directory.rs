@@ -14,6 +14,7 @@ use slotmap::SlotMap;
 use super::linger::Lingering;
 use super::lingering_subjects::LingeringSubjects;
 use super::location::Location;
+use super::registry::Registry;
 use super::session::{Session, WaitingNewcomer};
 use super::{Rules, SessionKey, TrunkKey};
 
@@ -59,11 +60,16 @@ pub(super) struct Directory {
     announce_again_at: Option<Instant>,
     /// Reports of clients with many undelivered signals.
     pub(super) undelivered: Vec<UndeliveredSender>,
+    /// Clients that were attached or detached, for the registry of the journal. `None`: there is
+    /// no journal.
+    pub(super) registry: Option<Registry>,
 }
 
 impl Directory {
-    pub(super) fn new(rules: &Rules) -> Self {
-        Self { max_lingering: rules.max_lingering, ..Self::default() }
+    /// `has_registry`: whether it records attached clients for a journal.
+    pub(super) fn new(rules: &Rules, has_registry: bool) -> Self {
+        let registry = has_registry.then(Registry::default);
+        Self { max_lingering: rules.max_lingering, registry, ..Self::default() }
     }
 
     /// Returns a session, with or without a socket. `None`: it was removed.
@@ -92,6 +98,9 @@ impl Directory {
         let client = session.client_id.clone();
         let key = self.sessions.insert(session);
         self.locations.remove(&client);
+        if let Some(registry) = &mut self.registry {
+            registry.mark(&client);
+        }
         let former = self.attached.insert(client, key);
         debug_assert!(former.is_none(), "a client has two attached sessions");
         key
@@ -104,6 +113,9 @@ impl Directory {
         if is_attached {
             self.attached.remove(client_id);
             self.detached.push(*id);
+            if let Some(registry) = &mut self.registry {
+                registry.mark(client_id);
+            }
         }
         is_attached
     }

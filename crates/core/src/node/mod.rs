@@ -32,6 +32,7 @@
 //! | clients at other nodes than the ranking names | `location` |
 //! | views, suspects, draining, lanes | `view` |
 //! | what rooms read, and their effects | `room_context`, `carry_out` |
+//! | journal of rooms and clients | `journal`, `registry` |
 //! | kicks | `kicking` |
 //! | periodic work | `sweep` |
 //! | answers for operators | `report` |
@@ -48,6 +49,7 @@ mod envelope_queue;
 mod hold;
 mod inbound_lane;
 mod inputs;
+mod journal;
 mod kicking;
 mod lane;
 mod linger;
@@ -57,6 +59,7 @@ mod outbound;
 mod outcome;
 mod peers;
 mod pending_resume;
+mod registry;
 mod report;
 mod request;
 mod room_context;
@@ -72,7 +75,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::edge::KickList;
-use signaling_protocol::{ErrorCode, NodeId, limits};
+use signaling_protocol::{ErrorCode, NodeId, RoomName, limits};
 use signaling_rooms::{NodeProcess, RoomSettings, Rooms, SocketKey as SessionKey};
 use signaling_wire::{Incarnation, resume};
 use slotmap::new_key_type;
@@ -208,6 +211,8 @@ pub struct NodeCore {
     directory: Directory,
     custody: Custody,
     rooms: Rooms<OutboundMessage>,
+    /// Rooms to read from the journal, until [`NodeCore::take_journal_reads`]. Rooms limit them.
+    journal_reads: Vec<RoomName>,
     kicks: KickList,
     ice: IceServers,
     scratch: Vec<u8>,
@@ -227,8 +232,9 @@ impl NodeCore {
             peers: Peers::new(&settings),
             custody: Custody::new(&settings),
             trunks: Trunks::default(),
-            directory: Directory::new(&settings.rules),
+            directory: Directory::new(&settings.rules, settings.rooms.has_journal),
             rooms: Rooms::new(&process, settings.rooms),
+            journal_reads: Vec::new(),
             kicks: KickList::default(),
             ice: IceServers::default(),
             scratch: Vec::new(),

@@ -1,11 +1,13 @@
 //! Sessions that attach, detach and compete for an id at one node.
 
-use signaling_core::node::Rules;
+use signaling_core::node::{NodeCore, Rules, Settings};
+use signaling_protocol::ClientId;
+use signaling_rooms::{Registrations, RoomSettings};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, ToNode};
-use signaling_wire::{DownSeq, RateDebts, SessionId};
+use signaling_wire::{DownSeq, Incarnation, RateDebts, SessionId};
 
-use crate::node::{Node, SECOND, newcomer};
+use crate::node::{Node, SECOND, newcomer, settings};
 
 #[test]
 fn newcomer_that_waits_for_a_contended_id_can_be_moved() {
@@ -94,4 +96,37 @@ fn oldest_lingering_sessions_of_a_subject_end_beyond_64() {
     assert_eq!(figures, (65, 1), "the oldest has gone");
     node.pass(31 * SECOND);
     assert_eq!(node.core.lingering(), 0);
+}
+
+/// Returns changes of the registry: clients with a socket, and clients without one.
+fn changes(starts_anew: bool, present: &[&str], absent: &[&str]) -> Registrations {
+    let ids = |names: &[&str]| names.iter().map(|name| ClientId::new(name).unwrap()).collect();
+    Registrations { starts_anew, present: ids(present), absent: ids(absent) }
+}
+
+#[test]
+fn registry_has_the_present_state_of_changed_clients() {
+    let mut node = Node::new("a");
+    let rooms = RoomSettings { has_journal: true, ..RoomSettings::default() };
+    node.core = NodeCore::new(Settings { rooms, ..settings("a", node.now) });
+    let trunk = node.core.trunk_up(node.now);
+    ["anna", "bob", "carol"].into_iter().zip(0..).for_each(|(client, slot)| node.attach(trunk, slot, client, 0));
+    node.send_frame(trunk, &ToNode::Detach { slot: 1, cause: DetachReason::Lost, debts: RateDebts::default() });
+    assert_eq!(node.core.take_registrations(2), changes(false, &["anna"], &["bob"]));
+    assert_eq!(node.core.take_registrations(2), changes(false, &["carol"], &[]));
+    assert_eq!(node.core.take_registrations(2), changes(false, &[], &[]));
+    node.core.forget_registrations();
+    assert_eq!(node.core.take_registrations(9), changes(true, &["anna", "carol"], &[]));
+}
+
+#[test]
+fn process_is_former_if_its_node_left_or_restarted() {
+    let (mut node, _) = Node::among(&["a", "b"]);
+    let own = node.core.settings().incarnation;
+    let is_former = |node: &Node, id, incarnation| node.core.is_former_process(id, incarnation);
+    assert!(!is_former(&node, "a", own) && is_former(&node, "a", Incarnation([9; 8])));
+    assert!(!is_former(&node, "b", own) && is_former(&node, "c", own));
+    assert!(!Node::new("a").core.is_former_process("c", own), "there is no view");
+    node.set_view(&["a"]);
+    assert!(is_former(&node, "b", own) && node.core.cleans("b"));
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::{Path, State};
 use signaling_admin::explain::{
-    Candidate, ClientOnNode, Explanation, Held, LingeringOnNode, OwnedRoom, Queue, RoomAtNode, RoomExplanation,
-    SeatOnNode, SeatStatus as ReportedSeatStatus, SessionOnNode, scores,
+    Candidate, ClientOnNode, Explanation, Held, JournalWrite, LingeringOnNode, OwnedRoom, Queue, RoomAtNode,
+    RoomExplanation, SeatOnNode, SeatStatus as ReportedSeatStatus, SessionOnNode, scores,
 };
 use signaling_admin::rooms::RoomOnNode;
 use signaling_core::node::{NodeCore, SessionReport};
@@ -194,5 +194,6 @@ fn owned_room(core: &NodeCore, name: &RoomName) -> Option<OwnedRoom> {
     let (incarnation, version) = (stamp.incarnation, stamp.version);
     let backup = core.rooms().backup_of(name.as_str()).map(ToString::to_string);
     let nodes = by_node.into_iter().map(on_node).collect();
-    Some(OwnedRoom { backup, incarnation, version, members, waiting, nodes })
+    let journal = core.rooms().journal_place(name.as_str()).map(|(epoch, number)| JournalWrite { epoch, number });
+    Some(OwnedRoom { journal, backup, incarnation, version, members, waiting, nodes })
 }

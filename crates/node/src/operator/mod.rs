@@ -104,7 +104,7 @@ impl OperatorApi {
 
 impl Node {
     /// Calls a read-only function with the core. Panics within a call of [`Self::with_core`].
-    pub(super) fn with_core_ref<R>(&self, ask: impl FnOnce(&NodeCore) -> R) -> R {
+    pub(crate) fn with_core_ref<R>(&self, ask: impl FnOnce(&NodeCore) -> R) -> R {
         ask(&self.0.borrow().core)
     }
 }

@@ -112,6 +112,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 self.retire_former(name);
             }
         }
+        self.mesh.note_change(name, true);
         self.announce_version(name);
     }
 

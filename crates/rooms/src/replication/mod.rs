@@ -17,6 +17,7 @@
 //! | copies of rooms that other nodes own | `copies` |
 //! | their versions for nodes that are back in the view | `returned` |
 //! | rooms that wait for room in the lanes to nodes | `rooms_by_node` |
+//! | what a journal receives of them, and what is read back | `journal` |
 //! | bytes of rooms: limit, refusals, rooms without clients | `space` |
 //! | the wait for all members before this node serves rooms of a new view | `barrier` |
 //!
@@ -27,6 +28,7 @@ mod backups;
 mod barrier;
 mod candidates;
 mod copies;
+mod journal;
 mod owner;
 mod received;
 mod requests;
@@ -47,6 +49,7 @@ use signaling_wire::forward::LogPosition;
 use self::barrier::Barrier;
 use self::candidates::{Candidates, Fitness};
 use self::copies::RoomCopy;
+use self::journal::Journal;
 use self::owner::{LogEntry, OwnedRoom};
 use self::requests::{Requester, Requests};
 use self::rooms_by_node::RoomsByNode;
@@ -106,6 +109,8 @@ pub(crate) struct MeshRooms {
     copies: CountedMap<RoomCopy>,
     /// Bytes of copies that have arrived in part, by sender and room.
     partial: BTreeMap<(NodeId, RoomName), Vec<u8>>,
+    /// `None`: no journal is written.
+    journal: Option<Box<Journal>>,
     counts: MeshRoomCounts,
     commits: Option<Vec<RoomCommit>>,
 }
@@ -197,6 +202,7 @@ impl MeshRooms {
             expiring: BTreeMap::new(),
             claim_requests: RoomsByNode::default(),
             partial: BTreeMap::new(),
+            journal: settings.has_journal.then(|| Box::new(Journal::new(instant))),
             counts: MeshRoomCounts::default(),
             commits: settings.records_commits.then(Vec::new),
         }
@@ -233,6 +239,13 @@ impl MeshRooms {
         };
         let (room, op, result, state) = (room.clone(), entry.op().cloned(), result.clone(), state.clone());
         commits.push(RoomCommit { room, at, clock, op, result, state });
+    }
+
+    /// Records lost members: rooms without a copy may be in the journal.
+    fn members_lost(&mut self, now: Instant, count: usize) {
+        if let Some(journal) = &mut self.journal {
+            journal.members_lost(now, count);
+        }
     }
 
     fn owns(&self, room: &RoomName) -> bool {
@@ -290,6 +303,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.queue_unclaims_of_left();
         self.review_rooms(&joined);
         self.mesh.left = &before - &self.mesh.members;
+        let lost = self.mesh.left.len();
+        self.mesh.members_lost(self.now, lost);
         self.mesh.joined.extend(joined.into_iter().filter(|node| *node != self.mesh.id));
         self.start_barrier();
         self.finish_barrier();
@@ -305,6 +320,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             copy.from.take_if(|from| *from == *node);
         }
         self.mesh.partial.retain(|(sender, _), _| sender != node);
+        self.mesh.members_lost(self.now, 1);
         self.mesh.void_confirmation(node);
         self.mesh.barrier.forget_requests(node);
         let backed_up = self.mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(node));
@@ -328,6 +344,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.handle_deadlines();
         self.make_space();
         self.report_full_rooms();
+        self.sweep_journal();
     }
 
     /// Announces a result to the nodes with seats, and takes its changes.

@@ -10,6 +10,7 @@ use signaling_wire::forward::{Item, LogPosition};
 
 use super::MeshRooms;
 use super::copies::RoomCopy;
+use super::journal::JournalPlace;
 use super::requests::Requester;
 use super::space::ENTRY_BYTES;
 use crate::counted::Counted;
@@ -24,6 +25,8 @@ pub(super) enum LogEntry {
     Unclaim(NodeId),
     /// Operations of the last owner are lost.
     Lost,
+    /// The journal has no clients of the room, or does not answer.
+    NotInJournal,
 }
 
 impl LogEntry {
@@ -34,6 +37,7 @@ impl LogEntry {
             Self::Operation(_) => {}
             Self::Unclaim(node) => room.unclaim(clock, Some(node)),
             Self::Lost => room.lost_operations(clock),
+            Self::NotInJournal => room.end_wait_for_journal(clock),
         }
         let result = room.apply(rules, clock, self.op().unwrap_or(&Operation::Claim { seats: Vec::new() }));
         // A loss, or a restored seat, shows in no change: all nodes with seats request the state.
@@ -47,7 +51,7 @@ impl LogEntry {
     pub(super) fn op(&self) -> Option<&Operation> {
         match self {
             Self::Operation(op) => Some(op),
-            Self::Unclaim(_) | Self::Lost => None,
+            Self::Unclaim(_) | Self::Lost | Self::NotInJournal => None,
         }
     }
 }
@@ -75,6 +79,8 @@ pub(super) struct OwnedRoom {
     pub(super) deadline: Option<u64>,
     /// Kind of a room without clients (`Space`), with the time since when in ms since 1970.
     pub(super) vacant: Option<(usize, u64)>,
+    /// Its state in the journal.
+    pub(super) journal: JournalPlace,
 }
 
 impl Counted for OwnedRoom {
@@ -116,7 +122,8 @@ impl MeshRooms {
 
     /// Removes an owned room, and its pending work.
     fn remove_owned(&mut self, room: &RoomName) -> Option<OwnedRoom> {
-        let owned = self.owned.remove(room)?;
+        let mut owned = self.owned.remove(room)?;
+        self.forget_journal(room, &mut owned);
         self.forget_deadline(room, owned.deadline);
         self.forget_vacancy(room, owned.vacant);
         self.unsent.remove(room);
@@ -132,7 +139,7 @@ impl MeshRooms {
         }
     }
 
-    fn update_deadline(&mut self, clock: u64, name: &RoomName) {
+    pub(super) fn update_deadline(&mut self, clock: u64, name: &RoomName) {
         self.update_vacancy(clock, name);
         let Some(owned) = self.owned.get_mut(name) else { return };
         let next = owned.room.deadline(&self.rules);
@@ -149,9 +156,11 @@ impl MeshRooms {
         let (at, unconfirmed) = (LogPosition { epoch, number: 0 }, Some(rank));
         let lacking = if rank.epoch > 0 { rank.epoch + 1..epoch } else { 0..0 };
         let (backup, deadline, vacant, is_sent) = (None, None, None, true);
-        let base = rank.epoch;
-        let owned = OwnedRoom { room, at, base, unconfirmed, lacking, backup, is_sent, former, deadline, vacant };
+        let (base, journal) = (rank.epoch, JournalPlace::default());
+        let owned =
+            OwnedRoom { room, at, base, unconfirmed, lacking, backup, is_sent, former, deadline, vacant, journal };
         let replaced = self.owned.insert(name.clone(), owned);
+        self.begin_journal(name);
         debug_assert!(replaced.is_none(), "{name} has two states");
         self.update_deadline(epoch, name);
     }
@@ -198,9 +207,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         if is_new {
             let epoch = self.mesh.clock(self.now);
-            self.mesh.own(&room, Room::default(), (LogPosition::default(), epoch), BTreeSet::new());
+            let reads = self.mesh.reads_new_room(self.now, &room);
+            let state = if reads { Room::awaiting_journal(epoch) } else { Room::default() };
+            self.mesh.own(&room, state, (LogPosition::default(), epoch), BTreeSet::new());
             let backup = self.backup_for(&room);
-            if let Some(owned) = self.mesh.owned.get_mut(&room) {
+            if reads {
+                // The backup needs a copy of the wait.
+                self.read_journal(&room);
+                self.assign_backup(&room);
+            } else if let Some(owned) = self.mesh.owned.get_mut(&room) {
                 owned.backup = backup;
                 if owned.backup.is_none() {
                     owned.unconfirmed = None;
@@ -236,6 +251,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Ends an owned room, and requests its copies to be removed.
     pub(super) fn end_room(&mut self, name: &RoomName) {
         let Some(owned) = self.mesh.remove_owned(name) else { return };
+        self.mesh.end_journal(name, &owned);
         let retired = Item::RoomRetired { room: name.as_str(), epoch: owned.at.epoch + 1 };
         for node in owned.former.iter().chain(&owned.backup) {
             self.send_item(node, &retired, true);
@@ -257,6 +273,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         });
         let Some((result, at, is_sent, backup)) = applied else { return };
         self.mesh.update_deadline(clock, name);
+        self.mesh.note_change(name, matches!(entry, LogEntry::Operation(Operation::SetCapacity { .. })));
         let Some(backup) = backup else { return self.commit(name, (clock, entry), requester, result) };
         if !is_sent {
             // The copy will contain it. The requester repeats the request.
@@ -292,6 +309,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             if !self.mesh.owned.contains_key(&name) && self.mesh.owns(&name) {
                 self.mesh.counts.rebuilt += 1;
                 self.mesh.own(&name, Room::rebuilt(clock), (LogPosition::default(), clock), BTreeSet::new());
+                self.read_journal(&name);
                 rooms.push(name.clone());
             }
             self.mesh.queue_claim_request(name, node);

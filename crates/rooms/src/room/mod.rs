@@ -1,8 +1,10 @@
 //! One room: records, version and capacity. Its owner and its backup apply operations.
 
 mod blocks;
+mod changed;
 mod closure;
 mod gone;
+mod journal;
 mod records;
 
 use std::cmp::Ordering::{Equal, Greater, Less};
@@ -14,6 +16,8 @@ use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
 
 use self::blocks::{Blocks, bytes_of_block};
+pub(crate) use self::changed::ChangedClients;
+pub use self::changed::SeatKind;
 use self::closure::Closure;
 use self::records::{CLAIMED, LastCommand, Record, Records, bytes_of_seat};
 use crate::rules::{CAPACITY_KEPT_MS, SETTLE_MS, millis};
@@ -162,6 +166,11 @@ impl Room {
     /// or blocks, or is closed.
     pub fn vacancy(&self) -> Option<bool> {
         self.records.is_vacant().then_some(self.capacity.is_some() || self.blocks.len() > 0 || self.closure.is_some())
+    }
+
+    /// Returns the room's own capacity (0: no limit). `None`: the mesh's applies.
+    pub fn own_capacity(&self) -> Option<u32> {
+        self.capacity
     }
 
     /// Returns the estimated bytes of its clients and blocks.

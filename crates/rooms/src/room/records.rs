@@ -2,11 +2,13 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
 
+use super::changed::ChangedClients;
 use super::gone::{GoneClient, GoneClients};
 use crate::{LeftReason, Requester, Seat, SeatStatus};
 
@@ -175,6 +177,8 @@ pub(super) struct Records {
     waiting_by_place: BTreeSet<(u64, ClientId)>,
     /// Estimated bytes of all of them.
     bytes: usize,
+    /// Seats that changed, for a journal. Copies at other nodes do not have it.
+    pub(super) changed: ChangedClients,
 }
 
 impl From<(Vec<Record>, GoneClients)> for Records {
@@ -212,7 +216,10 @@ impl Records {
     /// Inserts the record of a present client, in place of what is known of it.
     pub(super) fn put(&mut self, record: Record) {
         let client = record.seat.requester.client.clone();
-        self.remove(&client);
+        let former = self.take(&client);
+        if self.changed.is_watched() && former.as_ref().is_none_or(|former| former.seat != record.seat) {
+            self.changed.mark(&client, former.as_deref());
+        }
         let (by_unclaim, by_place) = ((record.unclaimed_at, client.clone()), (record.place(), client.clone()));
         if record.is_member() {
             self.members_by_unclaim.insert(by_unclaim);
@@ -248,10 +255,17 @@ impl Records {
     }
 
     pub(super) fn remove(&mut self, client: &ClientId) {
+        if let Some(former) = self.take(client) {
+            self.changed.mark(client, Some(&former));
+        }
+    }
+
+    /// Takes what is known of a client out. Returns its record if it was present.
+    fn take(&mut self, client: &ClientId) -> Option<Box<Record>> {
         if let Some(gone) = self.gone.remove(client) {
             self.bytes -= bytes_of_gone(&gone.client);
         }
-        let Some(record) = self.present.remove(client) else { return };
+        let record = self.present.remove(client)?;
         self.bytes -= record.bytes();
         let (by_unclaim, by_place) = ((record.unclaimed_at, client.clone()), (record.place(), client.clone()));
         self.members_by_unclaim.remove(&by_unclaim);
@@ -260,9 +274,10 @@ impl Records {
         self.waiting_by_place.remove(&by_place);
         if self.present.is_empty() {
             // An emptied map keeps its last node, so a room without members would keep five.
-            let Self { gone, bytes, .. } = std::mem::take(self);
-            (self.gone, self.bytes) = (gone, bytes - MAP_BYTES);
+            let Self { gone, bytes, changed, .. } = std::mem::take(self);
+            (self.gone, self.bytes, self.changed) = (gone, bytes - MAP_BYTES, changed);
         }
+        Some(record)
     }
 
     /// Returns at most `max` members unclaimed since `until` (ms since 1970) or before, oldest
@@ -320,6 +335,12 @@ impl Records {
 
     pub(super) fn present(&self) -> impl Iterator<Item = &Record> {
         self.present.values().map(AsRef::as_ref)
+    }
+
+    /// Returns the present clients after `after` by id. `None`: all.
+    pub(super) fn present_after(&self, after: Option<&ClientId>) -> impl Iterator<Item = &Record> {
+        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.present.range::<ClientId, _>((behind, Bound::Unbounded)).map(|(_, record)| record.as_ref())
     }
 
     /// Returns the nodes that serve members and waiting clients, sorted.

@@ -87,6 +87,8 @@ pub struct RoomSettings {
     /// subject make 4 times as many together, and 200 times at once. Beyond it a join is
     /// `rate_limited`, or delayed for a dialect. A grant's rate replaces it. `None`: no limit.
     pub new_rooms: Option<u32>,
+    /// `true` if owned rooms are written to a journal, and read back from it.
+    pub has_journal: bool,
     /// Rule that the node breaks on purpose. `None`: none. For tests of whole meshes.
     pub breaks: Option<RoomRule>,
 }
@@ -112,6 +114,7 @@ impl Default for RoomSettings {
             signal_scope: SignalScope::default(),
             broadcast_rate: None,
             new_rooms: None,
+            has_journal: false,
             breaks: None,
         }
     }

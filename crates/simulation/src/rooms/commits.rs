@@ -117,6 +117,15 @@ impl World {
         rooms.into_iter().next().unwrap_or_default()
     }
 
+    /// Returns the planned rooms, with the capacity that an operator sets. `None`: none is set.
+    pub(crate) fn capacities(&self) -> Vec<(RoomName, Option<u32>)> {
+        let capacities = self.rooms.plan.capacities.iter().enumerate();
+        let named = |(room, capacity): (usize, &Option<u32>)| {
+            RoomName::new(&format!("r{room}")).ok().map(|room| (room, *capacity))
+        };
+        capacities.filter_map(named).collect()
+    }
+
     /// Sets the capacity of rooms that have their own, through the first live node, if any, like an
     /// operator.
     pub(super) fn give_capacities(&mut self) {
