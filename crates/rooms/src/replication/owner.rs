@@ -129,6 +129,7 @@ impl MeshRooms {
         self.unsent.remove(room);
         self.unassigned.remove(room);
         self.alone.remove(room);
+        self.outranked.remove(room);
         self.expiring.remove(room);
         Some(owned)
     }
