@@ -23,7 +23,7 @@ pub(crate) struct Node {
 pub(crate) struct Around {
     view: View,
     lanes: BTreeMap<NodeId, usize>,
-    /// Suspects, with `true` for those that answer.
+    /// Suspects, each with `true` if it answers.
     suspects: BTreeMap<NodeId, bool>,
 }
 

@@ -43,8 +43,8 @@ pub struct CommonArgs {
           help_heading = "Listeners")]
     pub internal_hosts: Vec<String>,
 
-    /// Source of the mesh's nodes: static:ID=HOST:PORT[@ZONE],... or file:PATH (JSON) or
-    /// dns:NAME:PORT or dns:_SERVICE._tcp.NAME or kubernetes:NAMESPACE/SERVICE:PORTNAME
+    /// Source of the mesh's nodes: static:ID=HOST:PORT,... (each may end with @ZONE) or file:PATH
+    /// (JSON) or dns:NAME:PORT or dns:_SERVICE._tcp.NAME or kubernetes:NAMESPACE/SERVICE:PORTNAME
     #[arg(long, env = "SIGNALING_DISCOVERY", value_name = "SOURCE", help_heading = "Discovery")]
     pub discovery: Source,
 

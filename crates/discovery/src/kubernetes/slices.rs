@@ -1,8 +1,9 @@
 //! All EndpointSlices of the service, built from lists and watch events, and their servers. Pure.
 //! A pod has a name, which is its node id, one address, the zone of its machine if Kubernetes has
-//! one, and the conditions `serving` and `terminating`. An absent `serving` equals `ready`, an absent `ready` means true, an absent
-//! `terminating` means false. A present `serving` overrides `ready`, which is false for each
-//! terminating pod, and true for each pod under `publishNotReadyAddresses`.
+//! one, and the conditions `serving` and `terminating`. An absent `serving` equals `ready`, an
+//! absent `ready` means true, an absent `terminating` means false. A present `serving` overrides
+//! `ready`, which is false for each terminating pod, and true for each pod under
+//! `publishNotReadyAddresses`.
 //! One pod may be in several slices: briefly while the controller moves it, and always in a
 //! dual-stack service, once per address family. It counts once, with its IPv4 address if it has
 //! one, so that all servers of a mesh agree.

@@ -63,8 +63,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
     }
 
-    /// Queues the rooms with less fit backups, once the best fitness and the view have been the same
-    /// for 60 s.
+    /// Queues the rooms with less fit backups, once the best fitness and the view have been the
+    /// same for 60 s.
     fn queue_outranked(&mut self, best: Option<Fitness>) {
         if std::mem::replace(&mut self.mesh.best_backup, best) != best {
             self.await_steady_backups();

@@ -224,8 +224,8 @@ impl MeshRooms {
         self.requests.record_epoch(room, epoch);
     }
 
-    /// Returns the epoch of a room that this node owns or backs up, and the epoch that it continues.
-    /// 0: it does neither.
+    /// Returns the epoch of a room that this node owns or backs up, and the epoch that it
+    /// continues. 0: it does neither.
     fn epoch_of(&self, room: &RoomName) -> (u64, u64) {
         let owned = self.owned.get(room).map(|owned| (owned.at.epoch, owned.base));
         owned.or_else(|| self.copies.get(room).map(|copy| (copy.at.epoch, copy.base))).unwrap_or_default()

@@ -8,8 +8,8 @@ use super::MeshRooms;
 use crate::{Context, Stamp, Step};
 
 impl MeshRooms {
-    /// Returns the state, epoch and base of a room whose changes this node announces: as its backup, or
-    /// as its owner without one.
+    /// Returns the state, epoch and base of a room whose changes this node announces: as its
+    /// backup, or as its owner without one.
     fn announced(&self, name: &RoomName) -> Option<(Stamp, (u64, u64))> {
         let alone = self.owned.get(name).filter(|owned| owned.backup.is_none());
         let alone = alone.map(|owned| (owned.room.stamp(), (owned.at.epoch, owned.base)));

@@ -34,8 +34,8 @@ impl<M> LocalRooms<M> {
 
     /// Returns a session's seats for its next node, without seats that are out or unknown.
     fn seat_states<'a>(&self, room_session: &'a RoomSession<M>) -> Vec<SeatState<'a>> {
-        let state = |(room, local): (&'a RoomName, &'a Box<LocalSeat>)| local.state(room, self.followed_epoch(room));
-        room_session.seats.iter().filter_map(state).collect()
+        let seats = room_session.seats.iter();
+        seats.filter_map(|(room, local)| local.state(room, self.followed_epoch(room))).collect()
     }
 
     /// Returns a session's seats for the node that has the session now, or that owns its client.

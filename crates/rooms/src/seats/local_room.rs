@@ -134,7 +134,8 @@ fn apply(listed: &mut BTreeSet<ClientId>, change: &Change) {
 }
 
 impl<M> LocalRooms<M> {
-    /// Adds a session's seat. Its client has the state `at` of the room, in this epoch (0: unknown).
+    /// Adds a session's seat. Its client has the state `at` of the room, in this epoch (0:
+    /// unknown).
     pub(super) fn add_seat(
         &mut self,
         room: &RoomName,
