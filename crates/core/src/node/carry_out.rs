@@ -58,6 +58,7 @@ impl NodeCore {
                 self.remove_if_done(of);
             }
             Output::SendHome { client } => self.send_home(now, &client),
+            Output::RankWanted { client, session, above } => self.want_rank(now, &client, session, above),
         }
     }
 

@@ -50,14 +50,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub(super) fn assign_backup(&mut self, name: &RoomName) {
         let backup = self.backup_for(name);
         self.mesh.unassigned.remove(name);
-        let clock = self.mesh.clock(self.now);
+        let epoch = self.next_number();
         let Some(owned) = self.mesh.owned.get_mut(name) else { return };
         owned.former.extend(owned.backup.take());
         owned.unconfirmed = backup.as_ref().map(|_| owned.unconfirmed.unwrap_or(owned.at));
         // The copy has number 1, which the log of a new room begins with: a backup that lost the
         // copy must not take the room for new.
         let number = u64::from(backup.is_some());
-        owned.at = LogPosition { epoch: clock.max(owned.at.epoch + 1), number };
+        owned.at = LogPosition { epoch, number };
+        owned.room.begin_epoch(epoch);
         owned.is_sent = backup.is_none();
         owned.backup = backup;
         match owned.backup {

@@ -80,7 +80,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         bytes.extend_from_slice(part);
         if !last {
             self.mesh.partial.insert(key, bytes);
-        } else if let Ok(state) = codec::from_bytes(&bytes) {
+        } else if let Ok(state) = codec::from_bytes::<Room>(&bytes)
+            && self.receive_number(state.highest_number())
+        {
             self.room_copy(sender, key.1, state, at);
         } else {
             self.local.dropped += 1;
@@ -142,7 +144,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if is_new && self.mesh.owner_of(&room) == Some(sender.as_str()) {
             let start = LogPosition { number: 0, ..at };
             let copy =
-                RoomCopy { room: Room::default(), at: start, from: Some(sender.clone()), givers: BTreeSet::new() };
+                RoomCopy { room: Room::new(at.epoch), at: start, from: Some(sender.clone()), givers: BTreeSet::new() };
             self.mesh.copies.insert(room.clone(), copy);
         }
         let is_next = |copy: &RoomCopy| {
@@ -228,7 +230,7 @@ mod tests {
         for former in ["n0", "n1", "n2"].map(id).into_iter().filter(|node| *node != owner).chain([owner.clone()]) {
             let mesh = &mut node.rooms.mesh;
             let at = LogPosition { epoch: 5, number: 1 };
-            let copy = RoomCopy { room: Room::default(), at, from: None, givers: BTreeSet::new() };
+            let copy = RoomCopy { room: Room::new(5), at, from: None, givers: BTreeSet::new() };
             mesh.copies.insert(room.clone(), copy);
             node.step().room_retired(&former, "r", 6);
             assert_eq!(node.rooms.mesh.waiting_copies(), usize::from(former != owner), "{former}");

@@ -141,14 +141,22 @@ impl MeshRooms {
 
     /// Starts to own a room, without a backup yet. `rank` is the place of its state among copies;
     /// the default for a new room.
-    fn own(&mut self, name: &RoomName, room: Room, (rank, epoch): (LogPosition, u64), former: BTreeSet<NodeId>) {
+    fn own(
+        &mut self,
+        clock: u64,
+        name: &RoomName,
+        mut room: Room,
+        (rank, epoch): (LogPosition, u64),
+        former: BTreeSet<NodeId>,
+    ) {
+        room.begin_epoch(epoch);
         let (at, unconfirmed) = (LogPosition { epoch, number: 0 }, Some(rank));
         let lacking = if rank.epoch > 0 { rank.epoch + 1..epoch } else { 0..0 };
         let (backup, deadline, vacant, is_sent) = (None, None, None, true);
         let owned = OwnedRoom { room, at, unconfirmed, lacking, backup, is_sent, former, deadline, vacant };
         let replaced = self.owned.insert(name.clone(), owned);
         debug_assert!(replaced.is_none(), "{name} has two states");
-        self.update_deadline(epoch, name);
+        self.update_deadline(clock, name);
     }
 }
 
@@ -191,8 +199,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             return;
         }
         if is_new {
-            let epoch = self.mesh.clock(self.now);
-            self.mesh.own(&room, Room::default(), (LogPosition::default(), epoch), BTreeSet::new());
+            let (clock, epoch) = (self.mesh.clock(self.now), self.next_number());
+            self.mesh.own(clock, &room, Room::new(epoch), (LogPosition::default(), epoch), BTreeSet::new());
             let backup = self.backup_for(&room);
             if let Some(owned) = self.mesh.owned.get_mut(&room) {
                 owned.backup = backup;
@@ -201,14 +209,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 }
             }
         }
-        let is_outdated = self.mesh.epoch_of(&room) < seen;
-        if is_outdated && is_new {
-            // The clock of an earlier owner was ahead. Nodes ignore results of lower epochs.
-            if let Some(owned) = self.mesh.owned.get_mut(&room) {
-                owned.at.epoch = seen;
-            }
-            self.assign_backup(&room);
-        } else if is_outdated {
+        if self.mesh.epoch_of(&room) < seen {
             // Another node has owned the room meanwhile, and this one did not see that view.
             self.mesh.give_up(&room);
             self.mesh.outdated.insert(room.clone(), seen);
@@ -275,7 +276,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             self.mesh.claim_requests.extend(room.nodes().into_iter().map(|node| (name.clone(), node)));
             self.mesh.counts.taken_over += 1;
             let seen = self.mesh.outdated.get(name).copied().unwrap_or_default();
-            self.mesh.own(name, room, (at, clock.max(at.epoch.max(seen) + 1)), givers);
+            let epoch = self.next_number();
+            self.mesh.own(clock, name, room, (at, epoch), givers);
             if at.epoch < seen {
                 lost.push(name.clone());
             }
@@ -284,7 +286,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         for (name, node) in reported {
             if !self.mesh.owned.contains_key(&name) && self.mesh.owns(&name) {
                 self.mesh.counts.rebuilt += 1;
-                self.mesh.own(&name, Room::rebuilt(clock), (LogPosition::default(), clock), BTreeSet::new());
+                let epoch = self.next_number();
+                let (room, rank) = (Room::rebuilt(clock, epoch), LogPosition::default());
+                self.mesh.own(clock, &name, room, (rank, epoch), BTreeSet::new());
                 rooms.push(name.clone());
             }
             self.mesh.queue_claim_request(name, node);
@@ -322,10 +326,10 @@ mod tests {
     /// Returns a room with a seat by command 2, taken over in epoch 9 from a copy of this epoch.
     fn taken_over(copied: u64) -> OwnedRoom {
         let rules = Rules::default();
-        let (name, mut room) = (RoomName::new("r").unwrap(), Room::default());
+        let (name, mut room) = (RoomName::new("r").unwrap(), Room::new(1));
         room.apply(&rules, 1, &join("n0", 2));
         let mut mesh = MeshRooms::new(&process("n0"), &RoomSettings::default(), ByteTotal::default());
-        mesh.own(&name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
+        mesh.own(1, &name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
         mesh.owned.remove(&name).unwrap()
     }
 
@@ -333,7 +337,7 @@ mod tests {
     fn owner() -> (Node, RoomName) {
         let mut owner = node("n0");
         let name = owner.room_of("n0");
-        owner.rooms.mesh.own(&name, Room::default(), (LogPosition::default(), 9), BTreeSet::new());
+        owner.rooms.mesh.own(1, &name, Room::new(9), (LogPosition::default(), 9), BTreeSet::new());
         (owner, name)
     }
 

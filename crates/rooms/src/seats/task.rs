@@ -120,6 +120,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if let (true, &Purpose::Command { session, key, seq }) = (result.is_refused, &purpose) {
             return self.refused_for_space((session, key, seq));
         }
+        if let (Some(above), &Purpose::Command { session, key, seq }) = (result.outranked, &purpose) {
+            return self.outranked((session, key, seq), above);
+        }
         self.charge(&purpose, (&room, &op), &result);
         let is_state = matches!(purpose, Purpose::State { .. });
         let is_lost = !is_state && self.detect_loss(&room, &purpose, result.stamp());
