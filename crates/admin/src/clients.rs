@@ -9,8 +9,8 @@ use crate::{Missing, Page};
 
 /// A client with a socket. `node` serves it, and the balancer `edge` holds its socket (`None`: the
 /// node itself, or an edge without a name). `session` is a hexadecimal id. `since_ms` is the Unix
-/// time of the socket in ms, `generation` in µs: the later of two sessions stays. A `reliable`
-/// client confirms messages and retransmits its own.
+/// time of the socket in ms, `generation` its rank: the session with the higher one stays. A
+/// `reliable` client confirms messages and retransmits its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientRow {
     pub client_id: String,

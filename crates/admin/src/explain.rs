@@ -58,7 +58,7 @@ pub struct ClientOnNode {
 pub struct SessionOnNode {
     /// Id of the session, in hexadecimal digits.
     pub session: String,
-    /// Time when the edge accepted the socket, in µs since 1970. Of two sessions the later stays.
+    /// Rank of the socket. Of two sessions the one with the higher rank stays.
     pub generation: u64,
     /// Time at which the edge accepted the socket, in ms since 1970.
     pub since_ms: u64,

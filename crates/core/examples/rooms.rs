@@ -20,7 +20,7 @@ use signaling_membership::{NodeEntry, View};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::lane::HEAD_BYTES;
-use signaling_wire::{ExchangeNumber, Incarnation, SessionId, resume};
+use signaling_wire::{ExchangeNumber, Incarnation, SessionId, SocketId, resume};
 
 /// Simulated duration of one turn of the event loops.
 const TURN: Duration = Duration::from_millis(1);
@@ -175,7 +175,9 @@ impl Bench {
             if let Some(number) =
                 self.timed("acknowledgement", to, |core, now| core.take_acknowledgement(now, inbound.peer))
             {
-                self.timed("acknowledged", from, |core, now| core.lane_acknowledged(now, peer, exchange, number));
+                self.timed("acknowledged", from, |core, now| {
+                    core.lane_acknowledged(now, peer, exchange, (number, core.number(now)))
+                })?;
             }
         }
         for &node in &alive {
@@ -215,10 +217,10 @@ impl Bench {
         for client in 0..clients {
             let client_id = ClientId::new(&format!("client-{client}"))?;
             let node = owner(&ranking, ids, client_id.as_str())?;
-            let accepted_at_us = 1 + client as u64;
-            let session = SessionId(u128::from(KeyHash::of(client_id.as_str()).get()).to_le_bytes());
+            let hash = KeyHash::of(client_id.as_str()).get();
+            let (session, socket) = (SessionId(u128::from(hash).to_le_bytes()), SocketId(hash.to_le_bytes()));
             let request = ConnectRequest::default();
-            let newcomer = Newcomer { client_id, session, accepted_at_us, reliable: false, request };
+            let newcomer = Newcomer { client_id, session, socket, since_ms: 0, reliable: false, request };
             let key = self.edge.connect(self.now, newcomer, None);
             self.edge.attach(self.now, key, self.nodes[node].link);
             if client % CLIENTS_PER_TURN == 0 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_wire::{Incarnation, SessionId, resume};
+use signaling_wire::{Incarnation, SessionId, SocketId, resume};
 
 use crate::edge::{ClientKey, ConnectRequest, EdgeCore, LinkKey, Newcomer};
 use crate::node::{NodeCore, Settings};
@@ -33,8 +33,8 @@ pub(crate) fn mesh_node(id: &str, nodes: &[&str]) -> NodeCore {
 /// Adds the client with this number to an edge, and attaches it to a link.
 pub(crate) fn attach_client(core: &mut EdgeCore, now: Instant, link: LinkKey, number: u8) -> ClientKey {
     let client_id = ClientId::new(&format!("client-{number}")).unwrap();
-    let (session, request) = (SessionId([number; 16]), ConnectRequest::default());
-    let newcomer = Newcomer { client_id, session, accepted_at_us: 1, reliable: false, request };
+    let (session, socket, request) = (SessionId([number; 16]), SocketId([number; 8]), ConnectRequest::default());
+    let newcomer = Newcomer { client_id, session, socket, since_ms: 1, reliable: false, request };
     let client = core.connect(now, newcomer, None);
     core.attach(now, client, link);
     client

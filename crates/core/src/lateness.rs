@@ -12,9 +12,12 @@ use signaling_wire::Elapsed;
 /// Age from which measurements are dropped once there are later ones: twice as long at most. Clocks
 /// drift apart by some milliseconds in it.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Silence after which a sender adds a time to measure. It keeps the receiver's window filled, or
-/// the drift of hours would count as lateness.
+/// Silence after which a lane adds a time to measure. It keeps the receiver's window filled, or the
+/// drift of hours would count as lateness.
 pub(crate) const BEAT_INTERVAL: Duration = Duration::from_secs(30);
+/// As [`BEAT_INTERVAL`] of a trunk, whose times have the number of the sender's counter. With the
+/// interval of an edge's sweeps, counters spread within 1 s.
+const TRUNK_BEAT_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum lateness. A connection that is later delivers what was sent again on another one.
 pub(crate) const MAX_LATENESS: Duration = Duration::from_secs(5);
 
@@ -43,9 +46,9 @@ impl TrunkClock {
         Elapsed::between(self.start, now)
     }
 
-    /// Returns the time to send if there was none for 30 s. `None`: it is not due.
+    /// Returns the time to send if there was none for 500 ms. `None`: it is not due.
     pub(crate) fn beat(&mut self, now: Instant) -> Option<Elapsed> {
-        let is_due = now.saturating_duration_since(self.last) >= BEAT_INTERVAL;
+        let is_due = now.saturating_duration_since(self.last) >= TRUNK_BEAT_INTERVAL;
         is_due.then(|| self.time(now))
     }
 }
@@ -130,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn trunk_clock_beats_30_s_after_its_last_time() {
+    fn trunk_clock_beats_500_ms_after_its_last_time() {
         let start = Instant::now();
         let (mut clock, after) = (TrunkClock::new(start), |ms| start + Duration::from_millis(ms));
         assert_eq!(clock.time(after(5_019)), Elapsed::between(start, after(5_010)));
-        assert_eq!(clock.beat(after(35_018)), None);
-        assert_eq!(clock.beat(after(35_019)), Some(Elapsed::between(start, after(35_010))));
-        assert_eq!(clock.beat(after(65_018)), None);
+        assert_eq!(clock.beat(after(5_518)), None);
+        assert_eq!(clock.beat(after(5_519)), Some(Elapsed::between(start, after(5_510))));
+        assert_eq!(clock.beat(after(6_018)), None);
     }
 
     #[test]

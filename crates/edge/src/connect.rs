@@ -13,7 +13,7 @@ use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_server::http::refusal;
 use signaling_server::unix_time;
-use signaling_wire::SessionId;
+use signaling_wire::{SessionId, SocketId};
 use tracing::{debug, info_span};
 
 use crate::admission::{AdmittedClient, TooMany};
@@ -184,7 +184,8 @@ pub(super) fn newcomer(
     Ok(Newcomer {
         client_id,
         session: SessionId::new(random_bytes()?, reliable),
-        accepted_at_us: u64::try_from(unix_time().as_micros()).unwrap_or(u64::MAX),
+        socket: SocketId(random_bytes()?),
+        since_ms: u64::try_from(unix_time().as_millis()).unwrap_or(u64::MAX),
         reliable,
         request: ConnectRequest { origin, address: peer.ip().to_string(), ..ConnectRequest::default() },
     })

@@ -8,7 +8,7 @@ use signaling_core::node::{NodeCore, TrunkKey};
 use signaling_rooms::RoomSettings;
 use signaling_rooms::{Room, Rules};
 use signaling_wire::trunk::{Attach, Slot, ToEdge, ToNode};
-use signaling_wire::{RemainingTtl, Seq, SessionId};
+use signaling_wire::{RemainingTtl, Seq, SessionId, SocketId};
 
 use crate::batches::node;
 
@@ -74,7 +74,7 @@ impl Stage {
         let mut stage = Self { node, trunk, now, seqs, pending };
         for (slot, client_id) in (0..).zip(CLIENTS) {
             let session = SessionId([(slot as u8 + 1) * 2; 16]);
-            stage.send_frame(&ToNode::Attach(Attach::newcomer(slot, session, client_id, u64::from(slot))));
+            stage.send_frame(&ToNode::Attach(Attach::newcomer(slot, session, client_id, SocketId([slot as u8; 8]))));
         }
         stage.settle();
         Some(stage)

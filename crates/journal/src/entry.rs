@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rooms::{Requester, Seat, SeatStatus};
-use signaling_wire::SessionId;
+use signaling_wire::{Rank, SessionId};
 
 /// Numbers of a journal from here on are damaged.
 const MAX_PLACE: u64 = 1 << 53;
@@ -29,7 +29,7 @@ pub(crate) fn of_seat(seat: &Seat) -> String {
         data: data.as_deref().and_then(|data| serde_json::from_str(data).ok()),
         node: requester.node.as_str(),
         session: requester.session.to_string(),
-        rank: requester.accepted_at_us,
+        rank: requester.rank.0,
         attachment: requester.attachment,
         number: requester.number,
         place,
@@ -47,7 +47,7 @@ pub(crate) fn to_seat(client: &str, json: &str, is_member: bool) -> Option<Seat>
     let requester = Requester {
         client: ClientId::new(client).ok()?,
         session: SessionId(session.to_be_bytes()),
-        accepted_at_us: rank,
+        rank: Rank(rank),
         attachment,
         number,
         node: NodeId::new(node).ok()?,
@@ -65,7 +65,7 @@ mod tests {
         let requester = Requester {
             client: ClientId::new("alice").unwrap(),
             session: SessionId([0xfe; 16]),
-            accepted_at_us: 1_700_000_000_000_000,
+            rank: Rank(1_700_000_000_000_000),
             attachment: u64::from(u32::MAX) << 32,
             number: 7,
             node: NodeId::new("node-0").unwrap(),

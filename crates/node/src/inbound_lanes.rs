@@ -38,9 +38,9 @@ pub(super) struct InboundLane {
 }
 
 impl InboundLane {
-    fn acknowledge(&mut self, number: BatchNumber) {
+    fn acknowledge(&mut self, number: BatchNumber, counter: u64) {
         // Without room the connection is stuck, and the sender will cut it.
-        let _ = self.writer.write(lane::acknowledgement(number));
+        let _ = self.writer.write(lane::acknowledgement(number, counter));
     }
 }
 
@@ -55,9 +55,10 @@ impl Drop for InboundLane {
 impl State {
     /// Sends the acknowledgements that are due at `now`.
     pub(super) fn acknowledge(&mut self, now: Instant) {
+        let counter = self.core.number(now);
         for (peer, number) in self.core.peers_mut().take_acknowledgements(now) {
             if let Some(lane) = self.inbound_lanes.get_mut(peer) {
-                lane.acknowledge(number);
+                lane.acknowledge(number, counter);
             }
         }
     }
@@ -122,10 +123,7 @@ async fn read(node: Node, exchange: InboundExchange, mut body: Incoming) {
             let now = Instant::now();
             frames.read(&chunk, |frame| match frame {
                 Frame::Batch(batch) => core.batch(now, exchange, batch),
-                Frame::Acknowledgement(number) => {
-                    core.return_acknowledged(now, exchange, number);
-                    Ok(())
-                }
+                Frame::Acknowledgement(number, counter) => core.return_acknowledged(now, exchange, (number, counter)),
                 Frame::Exchange(_) => Err(DecodeError::new("an exchange inside a request").into()),
             })
         });
@@ -193,10 +191,11 @@ impl State {
 
     /// Sends the acknowledgement of one peer, if it is due.
     pub(super) fn acknowledge_promptly(&mut self, exchange: InboundExchange) {
-        if let Some(number) = self.core.take_acknowledgement(Instant::now(), exchange.peer)
+        let now = Instant::now();
+        if let Some(number) = self.core.take_acknowledgement(now, exchange.peer)
             && let Some(lane) = self.inbound_lanes.get_mut(exchange.peer)
         {
-            lane.acknowledge(number);
+            lane.acknowledge(number, self.core.number(now));
         }
     }
 }

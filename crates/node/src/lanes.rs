@@ -253,8 +253,8 @@ impl LaneSender {
         frame: Frame<'_>,
     ) -> Result<(), BatchError> {
         match (frame, returned.exchange) {
-            (Frame::Acknowledgement(number), _) => {
-                self.with_core(|core, now| core.lane_acknowledged(now, self.peer, exchange, number));
+            (Frame::Acknowledgement(number, counter), _) => {
+                self.with_core(|core, now| core.lane_acknowledged(now, self.peer, exchange, (number, counter)))?;
             }
             (Frame::Exchange(number), _) => {
                 returned.exchange = self.node.add_returned_lane((self.peer, exchange), number, writer);

@@ -193,9 +193,9 @@ async fn drain_direct_clients(direct: Option<&DirectEdge>, window: Duration) {
 }
 
 fn settings(config: &Config) -> Settings {
+    let (proofs, epoch) = (&config.common.proofs, (Instant::now(), SystemTime::now()));
+    let resume_key = proofs.secrets().primary().resume_tokens().clone();
     Settings {
-        id: config.common.id.clone(),
-        incarnation: config.common.proofs.incarnation(),
         hash_seed: config.common.hash_seed.get(),
         hold: config.hold,
         resume: config.resume,
@@ -204,7 +204,6 @@ fn settings(config: &Config) -> Settings {
         max_message_bytes: config.common.max_message_bytes,
         reveal_nodes: config.common.reveal_nodes,
         rooms: config.rooms,
-        resume_key: config.common.proofs.secrets().primary().resume_tokens().clone(),
-        epoch: (Instant::now(), SystemTime::now()),
+        ..Settings::new(config.common.id.clone(), proofs.incarnation(), resume_key, epoch)
     }
 }

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use signaling_protocol::ids::is_reserved;
 use signaling_protocol::{ClientId, NodeId};
-use signaling_wire::SessionId;
 use signaling_wire::grant::Grant;
+use signaling_wire::{Counter, Rank, SessionId, SocketId};
 
 use crate::SocketKey;
 use crate::replication::MeshRooms;
@@ -42,8 +42,10 @@ pub struct Socket<'a> {
     pub client_id: &'a ClientId,
     /// The session.
     pub id: SessionId,
-    /// Time at which the edge accepted the socket, in microseconds since 1970.
-    pub accepted_at_us: u64,
+    /// The socket.
+    pub socket: SocketId,
+    /// Its rank.
+    pub rank: Rank,
     /// Number of the session's attachments with this socket.
     pub attachment: u32,
     /// Rights by the client's token. `None`: tokens are not required.
@@ -65,6 +67,18 @@ impl Socket<'_> {
     }
 }
 
+impl<M, C> Step<'_, M, C> {
+    /// Returns a number above all that the node has returned or received.
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.counter.next(self.now)
+    }
+
+    /// Raises the node's counter to a number from an item. Returns `false` if it is damaged.
+    pub(crate) fn receive_number(&mut self, number: u64) -> bool {
+        self.counter.receive(self.now, number).is_ok()
+    }
+}
+
 /// A peer node.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
@@ -82,6 +96,8 @@ pub struct Peer {
 pub struct Step<'a, M, C> {
     pub(crate) local: &'a mut LocalRooms<M>,
     pub(crate) mesh: &'a mut MeshRooms,
+    /// Counter of the node.
+    pub(crate) counter: &'a mut Counter,
     pub(crate) cx: C,
     /// Time of the input.
     pub(crate) now: Instant,

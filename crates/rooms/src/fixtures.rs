@@ -5,9 +5,11 @@ use std::time::{Instant, UNIX_EPOCH};
 
 use signaling_membership::{NodeEntry, View};
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_wire::{Incarnation, SessionId};
+use signaling_wire::{Counter, Incarnation, Rank, SessionId, SocketId};
 
-use crate::{Context, NodeProcess, Output, Peer, Requester, RoomSettings, Rooms, Socket, SocketKey, Step};
+use crate::{
+    Context, NodeProcess, Output, Peer, Requester, RoomSettings, Rooms, SeatAttachment, Socket, SocketKey, Step,
+};
 
 /// Bytes at which a lane takes no further item.
 const LANE_LIMIT: usize = 8 * 1024 * 1024;
@@ -16,6 +18,7 @@ const LANE_LIMIT: usize = 8 * 1024 * 1024;
 pub(crate) struct Node {
     pub(crate) rooms: Rooms<()>,
     pub(crate) now: Instant,
+    counter: Counter,
     around: Around,
 }
 
@@ -35,13 +38,14 @@ impl Node {
 
     pub(crate) fn with(id: &str, nodes: &[&str], settings: RoomSettings) -> Self {
         let around = Around { view: View::new([]).unwrap(), lanes: BTreeMap::new(), suspects: BTreeMap::new() };
-        let mut node = Self { rooms: Rooms::new(&process(id), settings), now: Instant::now(), around };
+        let (rooms, counter) = (Rooms::new(&process(id), settings), Counter::default());
+        let mut node = Self { rooms, now: Instant::now(), counter, around };
         node.set_view(nodes);
         node
     }
 
     pub(crate) fn step(&mut self) -> Step<'_, (), &Around> {
-        self.rooms.step(self.now, &self.around)
+        self.rooms.step(self.now, &mut self.counter, &self.around)
     }
 
     pub(crate) fn set_view(&mut self, nodes: &[&str]) {
@@ -50,7 +54,7 @@ impl Node {
 
     pub(crate) fn set_members(&mut self, members: impl IntoIterator<Item = NodeEntry>) {
         self.around.view = View::new(members).unwrap();
-        self.rooms.step(self.now, &self.around).adopt_room_view(&self.around.view);
+        self.rooms.step(self.now, &mut self.counter, &self.around).adopt_room_view(&self.around.view);
     }
 
     /// Makes a peer suspect, or with `None` healthy.
@@ -107,7 +111,12 @@ pub(crate) fn process(id: &str) -> NodeProcess {
 /// Returns the requester of a client's command, by its only session.
 pub(crate) fn requester(client: &str, node: &str, number: u64) -> Requester {
     let (client, node) = (ClientId::new(client).unwrap(), NodeId::new(node).unwrap());
-    Requester { client, session: SessionId([1; 16]), accepted_at_us: 1, attachment: 1, number, node }
+    Requester { client, session: SessionId([1; 16]), rank: Rank(1), attachment: 1, number, node }
+}
+
+/// Returns an attachment of the socket with this rank.
+pub(crate) fn seat_attachment(rank: u8, attachment: u64) -> SeatAttachment {
+    SeatAttachment { rank: Rank(rank.into()), attachment, socket: SocketId([rank; 8]) }
 }
 
 impl Context for &Around {

@@ -95,6 +95,15 @@ pub struct JournalRoom {
     pub seats: Vec<Seat>,
 }
 
+impl JournalRoom {
+    /// Returns the highest number of a counter in it.
+    pub(crate) fn highest_number(&self) -> u64 {
+        let numbers = [self.epoch, self.summary.incarnation, self.summary.version].into_iter();
+        let of_seats = self.seats.iter().flat_map(|seat| [seat.status.place(), seat.requester.rank.0]);
+        numbers.chain(of_seats).max().unwrap_or_default()
+    }
+}
+
 /// Answer to [`Output::ReadJournal`](crate::Output).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalRead {

@@ -22,15 +22,15 @@
 //! ```
 //! use signaling_protocol::{ClientId, NodeId};
 //! use signaling_rooms::{Operation, Requester, Room, Rules, SeatStatus};
-//! use signaling_wire::SessionId;
+//! use signaling_wire::{Rank, SessionId};
 //!
 //! let rules = Rules { capacity: Some(1), ..Rules::default() };
-//! let mut room = Room::default();
+//! let mut room = Room::new(1);
 //! let mut join = |name: &str, session| {
 //!     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("node-0").unwrap());
 //!     let session = SessionId([session; 16]);
-//!     let (accepted_at_us, attachment, number) = (1, 1, 1);
-//!     let requester = Requester { client, session, accepted_at_us, attachment, number, node };
+//!     let (rank, attachment, number) = (Rank(1), 1, 1);
+//!     let requester = Requester { client, session, rank, attachment, number, node };
 //!     let op = Operation::Join { requester, data: None, capacity: None };
 //!     room.apply(&rules, 1_700_000_000_000, &op)
 //! };
@@ -71,5 +71,6 @@ pub use self::room::{Room, SeatKind};
 pub use self::rules::Rules;
 pub use self::seats::{
     CHECKS_PER_SWEEP, Command, CommandKind, Refusal, RoomAnswer, RoomCounts, RoomFigures, RoomRule, RoomSettings,
+    SeatAttachment,
 };
 pub use signaling_protocol::rooms::LeftReason;

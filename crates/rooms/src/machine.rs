@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
 use signaling_protocol::{ErrorCode, NodeId};
-use signaling_wire::{Incarnation, SessionId};
+use signaling_wire::{Counter, Incarnation, SessionId};
 
 use crate::counted::ByteTotal;
 use crate::replication::MeshRooms;
@@ -47,8 +47,9 @@ impl<M: Clone> Rooms<M> {
     }
 
     /// Returns the machine for an input at a time. The caller takes the outputs after it.
-    pub fn step<C: Context>(&mut self, now: Instant, cx: C) -> Step<'_, M, C> {
-        Step { local: &mut self.local, mesh: &mut self.mesh, cx, now }
+    /// `counter`: that of the node.
+    pub fn step<'a, C: Context>(&'a mut self, now: Instant, counter: &'a mut Counter, cx: C) -> Step<'a, M, C> {
+        Step { local: &mut self.local, mesh: &mut self.mesh, counter, cx, now }
     }
 }
 

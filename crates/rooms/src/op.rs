@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_wire::SessionId;
+use signaling_wire::{Rank, SessionId};
 
 use crate::LeftReason;
 
@@ -13,10 +13,10 @@ use crate::LeftReason;
 pub struct Requester {
     /// Id of the client.
     pub client: ClientId,
-    /// Its session. Of two sessions of a client the later counts, by `accepted_at_us`, then by id.
+    /// Its session. Of two sessions of a client the later counts, by `rank`, then by id.
     pub session: SessionId,
-    /// Time when the session's socket was accepted, in microseconds since 1970.
-    pub accepted_at_us: u64,
+    /// Rank of the session's socket.
+    pub rank: Rank,
     /// Rises with each attachment to a node and each [`Operation::Drop`] of the node.
     pub attachment: u64,
     /// Number of the command in its session, rising, at most 2^53 - 1. A repetition keeps it.
@@ -44,12 +44,12 @@ pub struct Seat {
 pub enum SeatStatus {
     /// A member of the room.
     Member {
-        /// Member since, in ms since 1970, above all former places. Survives a loss of the room.
+        /// Above the places of all members before it. Survives a loss of the room.
         place: u64,
     },
     /// In the waiting queue.
     Waiting {
-        /// Queued since, in ms since 1970, above all former places. Survives a loss of the room.
+        /// Above the places of all clients ahead of it. Survives a loss of the room.
         place: u64,
         /// Number of waiting clients ahead of it in an [`OpResult`]; 0 where no result set it.
         ahead: u64,
@@ -66,6 +66,14 @@ impl SeatStatus {
     /// Returns `true` for a member.
     pub fn is_member(self) -> bool {
         matches!(self, Self::Member { .. })
+    }
+
+    /// Returns the place of a member or waiting client. 0 for another one.
+    pub(crate) fn place(self) -> u64 {
+        match self {
+            Self::Member { place } | Self::Waiting { place, .. } => place,
+            Self::Out(_) | Self::Unknown => 0,
+        }
     }
 
     /// Returns `true` for a member or waiting client.
@@ -182,6 +190,30 @@ pub enum Operation {
     },
 }
 
+impl Operation {
+    /// Returns the highest number of a counter in the operation.
+    pub(crate) fn highest_number(&self) -> u64 {
+        let of = |seat: &Seat| seat.requester.rank.0.max(seat.status.place());
+        match self {
+            Self::Join { requester, .. }
+            | Self::Leave { requester }
+            | Self::Revoke { requester }
+            | Self::Drop { requester, .. } => requester.rank.0,
+            Self::Claim { seats } => seats.iter().map(of).fold(0, u64::max),
+            Self::Restore { seats, confirmed_in: (incarnation, epoch), version, .. } => {
+                seats.iter().map(of).chain([*incarnation, *epoch, *version]).fold(0, u64::max)
+            }
+            Self::List { .. }
+            | Self::Find { .. }
+            | Self::Remove { .. }
+            | Self::Unblock { .. }
+            | Self::Close { .. }
+            | Self::Open
+            | Self::SetCapacity { .. } => 0,
+        }
+    }
+}
+
 /// A request had no result, with the reason for operators and logs: the owner does not answer, or
 /// there are too many requests of operators. The operation may have been applied; a repetition is
 /// not applied twice.
@@ -270,7 +302,7 @@ pub struct OpResult {
     /// The epoch whose state that epoch continues. 0: none, or not set yet.
     pub base: u64,
     /// The room's version now: it rises with each change, and with a restored member. Of a room
-    /// with incarnation 0, the time of the operation in ms since 1970.
+    /// with incarnation 0, its epoch.
     pub version: u64,
     /// Maximum members; `None`: no limit.
     pub capacity: Option<u32>,
@@ -287,6 +319,9 @@ pub struct OpResult {
     pub created: bool,
     /// Reason why a join or removal had no effect. `None`: it was carried out.
     pub refused: Option<OpRefusal>,
+    /// Rank of the client's last operation, which is above that of a join or leave. It had no
+    /// effect. `None`: the operation is no such one.
+    pub outranked: Option<Rank>,
     /// Number of blocked clients.
     pub blocks: u64,
     /// `true` if the room is closed.
@@ -316,5 +351,12 @@ impl OpResult {
     /// Returns the state of the room after the operation.
     pub fn stamp(&self) -> Stamp {
         Stamp { incarnation: self.incarnation, version: self.version }
+    }
+
+    /// Returns the highest number of a counter in the result.
+    pub(crate) fn highest_number(&self) -> u64 {
+        let places = self.statuses.iter().map(|status| status.place());
+        let outranked = self.outranked.unwrap_or_default().0;
+        places.chain([self.incarnation, self.epoch, self.version, outranked]).fold(0, u64::max)
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::forward::Item;
 use signaling_wire::trunk::DeliveryOutcome;
-use signaling_wire::{MessageNumber, Seq};
+use signaling_wire::{MessageNumber, Rank, Seq, SessionId};
 
 use crate::{Context, Peer, SocketKey, Step};
 
@@ -76,6 +76,16 @@ pub enum Output<M> {
     CommandDone {
         /// Socket of the command.
         of: SocketKey,
+    },
+    /// Requests a higher rank for a session from the owner of its client. The node reports it by
+    /// [`Step::raise`].
+    RankWanted {
+        /// The client.
+        client: ClientId,
+        /// Its session.
+        session: SessionId,
+        /// Rank of the client's last operation in a room.
+        above: Rank,
     },
     /// Sends a lingering session to the owner of its client.
     SendHome {

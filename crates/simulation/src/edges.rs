@@ -293,7 +293,7 @@ impl World {
     pub(crate) fn edge_newcomer(&mut self, index: usize, socket: SocketId) {
         let client = self.sockets[socket].client;
         let admitted = match self.subscribers.contains(client) {
-            true => self.new_subscriber(client).map(|(newcomer, dialect)| (newcomer, Some(dialect))),
+            true => self.new_subscriber(socket, client).map(|(newcomer, dialect)| (newcomer, Some(dialect))),
             false => self.newcomer(socket).map(|newcomer| (newcomer, None)),
         };
         let Some((newcomer, dialect)) = admitted else { return };

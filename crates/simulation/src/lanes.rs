@@ -215,7 +215,10 @@ impl World {
             node.failures.remove(&peer);
             node.core.lane_opened(now, peer, number, incarnation);
             if self.mutant == Some(Mutant::LaneWindow) {
-                node.core.lane_acknowledged(now, peer, number, BatchNumber(self.sent_batches));
+                let sent = (BatchNumber(self.sent_batches), 0);
+                if let Err(error) = node.core.lane_acknowledged(now, peer, number, sent) {
+                    self.ledger.broken("damaged", error.to_string());
+                }
             }
         }
     }
@@ -343,10 +346,14 @@ impl World {
     }
 
     fn send_acknowledgement(&mut self, id: ExchangeId, acknowledged: BatchNumber) {
+        let counter = self.nodes[self.exchanges[id].to].core.number(self.agenda.instant());
         self.carry(id, End::Receiver, move |world| {
             let Exchange { from, peer, number, .. } = world.exchanges[id];
-            if world.exchanges[id].side(End::Sender).open {
-                world.nodes[from].core.lane_acknowledged(world.agenda.instant(), peer, number, acknowledged);
+            let (now, core) = (world.agenda.instant(), &mut world.nodes[from].core);
+            if world.exchanges[id].side(End::Sender).open
+                && let Err(error) = core.lane_acknowledged(now, peer, number, (acknowledged, counter))
+            {
+                world.ledger.broken("damaged", error.to_string());
             }
         });
     }

@@ -48,8 +48,8 @@ pub enum Mutant {
     Held,
     /// A takeover does not wait for the final confirm of the old socket.
     Takeover,
-    /// Sessions do not carry their acceptance time.
-    AcceptanceTime,
+    /// Sockets do not keep the rank that their node gave them.
+    Ranks,
     /// Nodes give up an expired message without a grace time for its outcome.
     LateOutcomes,
     /// A server does not react to a long process pause.

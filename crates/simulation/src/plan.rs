@@ -46,6 +46,10 @@ pub struct Size {
     /// Nodes of worlds with rooms write a journal, which may be away, slow, emptied or set back.
     #[arg(long)]
     pub journal: bool,
+    /// Seconds by which the wall clock of each process differs from the true time, at most. Each
+    /// start of a process sets it anew.
+    #[arg(long = "skew", value_name = "SECONDS", default_value_t = 0)]
+    pub skew_seconds: u64,
     /// `true` if edges of all worlds have the normal limits for senders and output; `false` if one
     /// world of six has small ones.
     #[arg(skip)]

@@ -18,6 +18,8 @@ pub enum Preset {
     Hasty,
     /// Rooms with a journal, and nodes that crash until all copies of rooms are lost.
     Journal,
+    /// Rooms, and servers whose wall clocks differ by up to an hour.
+    Skewed,
 }
 
 impl Preset {
@@ -33,6 +35,7 @@ impl Preset {
             Self::Rooms => "--rooms 100",
             Self::Large => "--rooms 100 --nodes 5 --faults 14",
             Self::Parted => "--rooms 100 --faults 10 --kinds cut-nodes,cut-one-way,flap,pause-node,cut-lane",
+            Self::Skewed => "--rooms 100 --skew 3600",
             Self::Hasty => "--rooms 80 --nodes 4 --edges 3 --faults 12 --hasty 30",
             Self::Journal => "--rooms 100 --journal --nodes 2 --faults 10 --kinds crash,flap,pause-node,crash-edge",
         }

@@ -13,6 +13,7 @@ use signaling_dialects::{Answer, Dialect, Head};
 use signaling_wire::{Credential, SessionId};
 
 use crate::agenda::{MS, SECOND};
+use crate::clients::wire_id;
 use crate::event::{ClientFrame, ClientIx, Exit, SocketId};
 use crate::players::{self, PLAYERS};
 use crate::rng::Rng;
@@ -78,17 +79,17 @@ impl World {
         }
     }
 
-    /// Returns the admission request of a subscriber or player.
-    pub(crate) fn new_subscriber(&mut self, client: ClientIx) -> Option<(Newcomer, DialectClient)> {
+    /// Returns the admission request of a subscriber or player on a socket.
+    pub(crate) fn new_subscriber(&mut self, id: SocketId, client: ClientIx) -> Option<(Newcomer, DialectClient)> {
         let (dialect, head) = match self.subscribers.players().contains(&client) {
             true => players::head(client),
             false => (Dialect::YWebrtc, Head { method: "GET", upgrade: true, ..Head::default() }),
         };
         let answer = dialect.request(&Settings::default(), &head, &self.rng.bytes());
         let Answer::Upgrade(opening) = answer else { return None };
-        let (session, accepted_at_us) = (SessionId::new(self.rng.bytes(), false), self.agenda.now());
-        let request = ConnectRequest::default();
-        let newcomer = Newcomer { client_id: opening.client_id, session, accepted_at_us, reliable: false, request };
+        let (session, socket) = (SessionId::new(self.rng.bytes(), false), wire_id(id));
+        let (client_id, since_ms, request) = (opening.client_id, self.agenda.now() / MS, ConnectRequest::default());
+        let newcomer = Newcomer { client_id, session, socket, since_ms, reliable: false, request };
         let (credential, lifetime) = (opening.credential.map(Credential), opening.lifetime);
         Some((newcomer, DialectClient { dialect, translator: opening.translator, credential, lifetime }))
     }

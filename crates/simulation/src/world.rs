@@ -112,6 +112,8 @@ pub(crate) struct World {
     pub(crate) edge_settings: edge::Settings,
     /// Hold time of the mesh.
     pub(crate) hold: Duration,
+    /// Maximum difference of a process's wall clock from the time of the world.
+    skew: Micros,
     pub(crate) rules: Arc<node::Rules>,
     /// The rule that this mesh breaks; `None` in a sound one.
     pub(crate) mutant: Option<Mutant>,
@@ -176,6 +178,7 @@ impl World {
             faults,
             edge_settings,
             hold: Duration::from_micros(hold),
+            skew: size.skew_seconds * SECOND,
             rules: Arc::new(rules),
             mutant: size.mutant,
             zones: size.zones,
@@ -357,7 +360,9 @@ impl World {
             mutant.rooms(&mut rooms);
         }
         rooms.has_journal = self.journal.is_on;
-        node::Settings { hold: self.hold, rules, rooms, ..settings }
+        let skewed = if self.skew > 0 { self.rng.within(0, 2 * self.skew) } else { self.skew };
+        let first_number = settings.first_number + skewed - self.skew;
+        node::Settings { hold: self.hold, rules, rooms, first_number, ..settings }
     }
 
     fn check_nothing_is_left(&mut self) {

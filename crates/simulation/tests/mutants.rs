@@ -110,7 +110,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::RetransmitBuffer | Mutant::Deduplicator => (all(), Promise(0)),
         Mutant::Written => (all(), Promise(4)),
         Mutant::Lingering => (moves(), Promise(23)),
-        Mutant::AcceptanceTime => (all(), Promise(18)),
+        Mutant::Ranks => (all(), Promise(0)),
         // Messages that were refused for lack of space are retransmitted anyway.
         Mutant::Held => (Size { roomy_edges: true, ..calm() }, More("nodes: retransmissions", 180)),
         Mutant::CloseFrames => (calm(), Promise(0)),

@@ -8,7 +8,8 @@ use bincode::{BorrowDecode, Decode, Encode};
 use crate::codec::{self, DecodeError};
 use crate::seats::{RoomChange, SeatState};
 use crate::{
-    BatchNumber, Credential, Elapsed, MessageNumber, Origin, RateDebts, RemainingTtl, RoomRequestId, Seq, SessionId,
+    BatchNumber, Credential, Elapsed, MessageNumber, Origin, Rank, RateDebts, RemainingTtl, RoomRequestId, Seq,
+    SessionId, SocketId,
 };
 
 /// Id of an envelope's outbound queue at the node of its sender. It means nothing to other nodes.
@@ -130,9 +131,8 @@ pub enum Item<'a> {
         client_id: &'a str,
         /// The requested session.
         session: SessionId,
-        /// Time at which its new socket was accepted, in microseconds since 1970. The receiver
-        /// closes an older one with 4410.
-        accepted_at_us: u64,
+        /// Rank of its new socket. The receiver closes one with a lower rank with 4410.
+        rank: Rank,
     },
     /// The seats of a lingering session, directly after its `Lingering`.
     Seats {
@@ -140,13 +140,34 @@ pub enum Item<'a> {
         client_id: &'a str,
         /// The client's session.
         session: SessionId,
-        /// Time at which its last socket was accepted, in microseconds since 1970.
-        accepted_at_us: u64,
-        /// Number of its attachment at the sender of this batch: of seats with one `accepted_at_us`
-        /// the higher one counts. It rises with each attachment to a node.
+        /// The session's last socket.
+        socket: SocketId,
+        /// Rank of that socket.
+        rank: Rank,
+        /// Number of its attachment at the sender of this batch: of seats with one rank the higher
+        /// one counts. It rises with each attachment to a node.
         attachment: u64,
         /// One seat for each of its rooms.
         seats: Vec<SeatState<'a>>,
+    },
+    /// A room has had an operation of the client with a higher rank than that of its socket at the
+    /// sender of this batch. Asks the client's owner for a rank above it.
+    RankWanted {
+        /// Id of the client.
+        client_id: &'a str,
+        /// The client's session.
+        session: SessionId,
+        /// Rank of that operation.
+        above: Rank,
+    },
+    /// Answer to `RankWanted` if the session is the present one of the client.
+    RankGiven {
+        /// Id of the client.
+        client_id: &'a str,
+        /// The client's session.
+        session: SessionId,
+        /// The new rank of its socket.
+        rank: Rank,
     },
     /// Changes of a room with seats of clients at the receiver of this batch.
     RoomChanged {
@@ -267,6 +288,25 @@ pub enum Item<'a> {
 }
 
 impl Item<'_> {
+    /// Returns the highest number of a [`Counter`](crate::Counter) in the item, apart from those in
+    /// encoded operations, results and rooms. 0: it has none.
+    pub fn highest_number(&self) -> u64 {
+        match *self {
+            Self::Located { attachment, .. } | Self::Lingering { attachment, .. } => attachment.rank.0,
+            Self::RequestSession { rank, .. } | Self::RankWanted { above: rank, .. } | Self::RankGiven { rank, .. } => {
+                rank.0
+            }
+            Self::Seats { rank, ref seats, .. } => seats.iter().map(SeatState::highest_number).fold(rank.0, u64::max),
+            Self::RoomChanged { incarnation, epoch, version, .. } => incarnation.max(epoch).max(version),
+            Self::RoomRequest { epoch, .. }
+            | Self::RoomLog { at: LogPosition { epoch, .. }, .. }
+            | Self::RoomCopy { at: LogPosition { epoch, .. }, .. }
+            | Self::RoomCopied { epoch, .. }
+            | Self::RoomRetired { epoch, .. } => epoch,
+            _ => 0,
+        }
+    }
+
     /// Subtracts the time by which its batch is late from its TTL, if it has one.
     pub fn shorten_ttl(&mut self, late: Duration) {
         match self {
@@ -277,15 +317,16 @@ impl Item<'_> {
     }
 }
 
-/// Attachment of a client to a node. Of two attachments of a client the greater one is the later,
-/// by the order of the fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+/// Attachment of a client to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct Attachment {
-    /// Time at which the session's socket was accepted, in microseconds since 1970.
-    pub accepted_at_us: u64,
     /// The client's session.
     pub session: SessionId,
+    /// The session's socket.
+    pub socket: SocketId,
+    /// Rank of the socket. It can rise while the socket stays.
+    pub rank: Rank,
     /// Number of the session's attachments with this socket, this one included.
     pub number: u32,
 }
@@ -293,7 +334,16 @@ pub struct Attachment {
 impl Attachment {
     /// Returns `true` if both are attachments of one socket.
     pub fn is_same_socket(self, other: Self) -> bool {
-        (self.accepted_at_us, self.session) == (other.accepted_at_us, other.session)
+        self.socket == other.socket
+    }
+
+    /// Returns `true` if it is later than another attachment of the client: with the same socket by
+    /// the number, else by the rank. Equal ranks, given by two nodes, have the order of the ids.
+    pub fn is_later_than(self, other: Self) -> bool {
+        match self.is_same_socket(other) {
+            true => self.number > other.number,
+            false => (self.rank, self.session, self.socket) > (other.rank, other.session, other.socket),
+        }
     }
 }
 
@@ -334,3 +384,29 @@ pub fn open(bytes: &mut &[u8]) -> Result<(BatchNumber, Elapsed), DecodeError> {
 }
 
 codec::frames!(Item);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attachment(socket: u8, rank: u64, number: u32) -> Attachment {
+        Attachment { session: SessionId([socket; 16]), socket: SocketId([socket; 8]), rank: Rank(rank), number }
+    }
+
+    #[test]
+    fn attachments_of_one_socket_have_the_order_of_numbers() {
+        // A node that admitted the socket before gave it a higher rank.
+        let (first, second) = (attachment(1, 9, 1), attachment(1, 5, 2));
+        assert!(second.is_later_than(first) && !first.is_later_than(second));
+        let raised = attachment(1, 9, 2);
+        assert!(!raised.is_later_than(second) && !second.is_later_than(raised), "it is the same attachment");
+    }
+
+    #[test]
+    fn attachments_of_two_sockets_have_the_order_of_ranks() {
+        let (former, later) = (attachment(2, 5, 7), attachment(1, 6, 1));
+        assert!(later.is_later_than(former) && !former.is_later_than(later));
+        let equal = attachment(3, 6, 1);
+        assert!(equal.is_later_than(later) && !later.is_later_than(equal));
+    }
+}

@@ -1,4 +1,4 @@
-//! Random ids of sessions and of process starts. The caller supplies the random bytes.
+//! Random ids of sessions, sockets and process starts. The caller supplies the random bytes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,6 +32,9 @@ random! {
     /// client is reliable, for servers that have only the client's messages. The default is none.
     #[derive(Default)]
     SessionId[16];
+    /// A client's socket: random bytes of its edge. The default is none.
+    #[derive(Default)]
+    SocketId[8];
     /// One start of a process: random bytes that differ after a restart under the same name.
     Incarnation[8];
 }

@@ -51,8 +51,9 @@ pub struct Opening {
 pub enum Frame<'a> {
     /// A batch ([`forward`](crate::forward)), of at most [`MAX_BYTES`].
     Batch(&'a [u8]),
-    /// Confirms the execution of all batches up to this one, and that the receiver is alive.
-    Acknowledgement(BatchNumber),
+    /// Confirms the execution of all batches up to this one, and that the receiver is alive. Also
+    /// has the number of the receiver's [`Counter`](crate::Counter).
+    Acknowledgement(BatchNumber, u64),
     /// Begins an exchange in a response: the batches behind it belong to the exchange with this
     /// number of the receiver, as if it had opened a lane to the sender.
     Exchange(ExchangeNumber),
@@ -74,8 +75,10 @@ pub fn frame(capacity: usize, append: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 /// Returns a [`Frame::Acknowledgement`].
-pub fn acknowledgement(number: BatchNumber) -> Vec<u8> {
-    numbered(ACKNOWLEDGEMENT, number.0)
+pub fn acknowledgement(number: BatchNumber, counter: u64) -> Vec<u8> {
+    let mut frame = numbered(ACKNOWLEDGEMENT, number.0);
+    frame.extend_from_slice(&counter.to_le_bytes());
+    frame
 }
 
 /// Returns a [`Frame::Exchange`].
@@ -127,12 +130,20 @@ fn first(bytes: &[u8]) -> Result<Option<(Frame<'_>, &[u8])>, DecodeError> {
         }
         return Ok(rest.split_at_checked(length).map(|(batch, rest)| (Frame::Batch(batch), rest)));
     }
-    let of_number: fn(u64) -> Frame<'static> = match *kind {
-        ACKNOWLEDGEMENT => |number| Frame::Acknowledgement(BatchNumber(number)),
-        EXCHANGE => |number| Frame::Exchange(ExchangeNumber(number)),
+    let mut rest = rest;
+    let mut number = || {
+        let (number, behind) = rest.split_first_chunk()?;
+        rest = behind;
+        Some(u64::from_le_bytes(*number))
+    };
+    let frame = match *kind {
+        ACKNOWLEDGEMENT => {
+            number().zip(number()).map(|(batch, counter)| Frame::Acknowledgement(BatchNumber(batch), counter))
+        }
+        EXCHANGE => number().map(|exchange| Frame::Exchange(ExchangeNumber(exchange))),
         kind => return Err(DecodeError::new(format!("a frame of the unknown kind {kind}"))),
     };
-    Ok(rest.split_first_chunk().map(|(number, rest)| (of_number(u64::from_le_bytes(*number)), rest)))
+    Ok(frame.map(|frame| (frame, rest)))
 }
 
 /// Incarnations as text.

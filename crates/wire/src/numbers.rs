@@ -50,8 +50,16 @@ numbers! {
     /// Number of an exchange over all lanes, in one incarnation of the sending node, from 1 on. A
     /// later exchange of a lane replaces an earlier one.
     ExchangeNumber;
+    /// Order of the sockets of a client: the later socket has the higher rank. The node that admits
+    /// the socket takes it from its [`Counter`](crate::Counter). 0: no node has admitted it.
+    Rank;
     /// Number of a request to the owner of a room, in one incarnation of the requesting node.
     RoomRequestId;
+}
+
+impl Rank {
+    /// No rank: no node has admitted the socket.
+    pub const NONE: Self = Self(0);
 }
 
 impl MessageNumber {

@@ -102,7 +102,7 @@ proptest! {
         let number = |(number, ..): &(u64, u32, Vec<Item<'_>>)| *number;
         let between = |batch: &(u64, u32, Vec<Item<'_>>)| {
             let number = number(batch);
-            [lane::acknowledgement(BatchNumber(number)), lane::exchange(ExchangeNumber(number))].concat()
+            [lane::acknowledgement(BatchNumber(number), number / 2), lane::exchange(ExchangeNumber(number))].concat()
         };
         let stream: Vec<u8> = batches.iter().flat_map(|batch| [between(batch), frame(batch)].concat()).collect();
         let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(stream.len())).collect();
@@ -113,7 +113,10 @@ proptest! {
             let taken = reader.read(chunk, |frame| {
                 match frame {
                     Frame::Batch(batch) => read.push(batch.to_vec()),
-                    Frame::Acknowledgement(BatchNumber(number)) => others.push((false, number)),
+                    Frame::Acknowledgement(BatchNumber(number), counter) => {
+                        assert_eq!(counter, number / 2);
+                        others.push((false, number));
+                    }
                     Frame::Exchange(ExchangeNumber(number)) => others.push((true, number)),
                 }
                 Ok::<_, DecodeError>(())

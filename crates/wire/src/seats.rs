@@ -41,6 +41,14 @@ pub struct SeatState<'a> {
     pub data: Option<&'a str>,
 }
 
+impl SeatState<'_> {
+    /// Returns the highest number of a [`Counter`](crate::Counter) in it.
+    pub fn highest_number(&self) -> u64 {
+        let (incarnation, epoch) = self.confirmed_in;
+        [self.place, incarnation, epoch, self.incarnation, self.version].into_iter().fold(0, u64::max)
+    }
+}
+
 /// The state of a session for its next node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionState<'a> {

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec;
-use crate::{Credential, DownSeq, Elapsed, MessageNumber, RateDebts, RemainingTtl, Seq, SessionId};
+use crate::{Credential, DownSeq, Elapsed, MessageNumber, Rank, RateDebts, RemainingTtl, Seq, SessionId, SocketId};
 
 /// Path of the trunk endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/trunk";
@@ -70,11 +70,15 @@ pub struct Attach<'a> {
     pub session: SessionId,
     /// Id of the client.
     pub client_id: &'a str,
-    /// Time at which the edge accepted the socket, in microseconds since 1970. Of two sockets of a
-    /// client the later one stays. An edge adds 1 for each earlier attach without an answer.
-    pub accepted_at_us: u64,
+    /// The socket.
+    pub socket: SocketId,
+    /// Rank of the socket as the last node sent it: of two sockets of a client the higher one
+    /// stays. 0: no node has admitted it.
+    pub rank: Rank,
     /// Number of the session's attachments with this socket, this one included.
     pub attachment: u32,
+    /// Time at which the edge accepted the socket, in milliseconds since 1970, for operators.
+    pub since_ms: u64,
     /// `true` for a reliable client, which takes part in custody.
     pub reliable: bool,
     /// `true` if its client has answered the Ping that `Prove` caused.
@@ -101,9 +105,9 @@ pub struct Attach<'a> {
 }
 
 impl<'a> Attach<'a> {
-    /// Creates the attach of a newcomer without a token, which is not reliable.
-    pub fn newcomer(slot: Slot, session: SessionId, client_id: &'a str, accepted_at_us: u64) -> Self {
-        Self { slot, session, client_id, accepted_at_us, attachment: 1, ..Self::default() }
+    /// Creates the first attach of a newcomer without a token, which is not reliable.
+    pub fn newcomer(slot: Slot, session: SessionId, client_id: &'a str, socket: SocketId) -> Self {
+        Self { slot, session, client_id, socket, attachment: 1, ..Self::default() }
     }
 }
 
@@ -145,6 +149,7 @@ pub enum DeliveryOutcome {
 }
 
 /// Frames from edge to node.
+#[expect(clippy::large_enum_variant, reason = "few frames are read at a time")]
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum ToNode<'a> {
@@ -223,6 +228,8 @@ pub enum ToNode<'a> {
     Clock {
         /// Time since the edge began to open the trunk.
         elapsed: Elapsed,
+        /// The edge's [`Counter`](crate::Counter).
+        counter: u64,
     },
 }
 
@@ -236,6 +243,8 @@ pub enum ToEdge<'a> {
         slot: Slot,
         /// The session; an older one after a resume.
         session: SessionId,
+        /// Rank of its socket, for each later attach.
+        rank: Rank,
         /// `true` if it continues an earlier socket's session.
         resumed: bool,
         /// Number of the latest uplink frame at any node. An edge that keeps no frame continues
@@ -309,6 +318,13 @@ pub enum ToEdge<'a> {
         /// State for the next node; empty if there is none.
         state: &'a [u8],
     },
+    /// The rank of the session's socket has changed.
+    Ranked {
+        /// The session's slot.
+        slot: Slot,
+        /// As in `Attached`.
+        rank: Rank,
+    },
     /// The session's state has changed.
     SessionState {
         /// The session's slot.
@@ -348,6 +364,8 @@ pub enum ToEdge<'a> {
     Clock {
         /// Time since the node accepted the trunk.
         elapsed: Elapsed,
+        /// The node's [`Counter`](crate::Counter).
+        counter: u64,
     },
     /// Takes the edge's server out of service for an operator, or returns it to service. Each has
     /// no effect on a server in that state.
@@ -367,6 +385,7 @@ impl ToEdge<'_> {
             | Self::Down { slot, .. }
             | Self::Close { slot, .. }
             | Self::Released { slot, .. }
+            | Self::Ranked { slot, .. }
             | Self::SessionState { slot, .. }
             | Self::Probe { slot }
             | Self::Prove { slot } => Some(slot),

@@ -213,7 +213,7 @@ async fn node_outside_the_view_gets_outcomes_on_its_exchange() {
                             has_outcome |= is_written(&Item::take(&mut batch)?);
                         }
                     }
-                    Frame::Acknowledgement(_) => {}
+                    Frame::Acknowledgement(..) => {}
                 }
                 Ok::<_, DecodeError>(())
             });
@@ -353,7 +353,7 @@ impl Lane {
             let mut acknowledged = None;
             let chunk = self.chunk().await?;
             let read = self.1.read(&chunk, |frame| {
-                if let Frame::Acknowledgement(number) = frame {
+                if let Frame::Acknowledgement(number, _) = frame {
                     acknowledged = Some(number.0);
                 }
                 Ok::<_, DecodeError>(())

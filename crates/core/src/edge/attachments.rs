@@ -5,15 +5,13 @@ use std::time::Instant;
 use rustc_hash::FxHashMap;
 use signaling_dialects::request::Lifetime;
 use signaling_wire::trunk::{Attach, Slot, ToNode};
-use signaling_wire::{Batches, RateDebts, RemainingTtl};
+use signaling_wire::{Batches, Counter, RateDebts, RemainingTtl};
 
 use super::confirms::Confirms;
 use super::session::{Attachment, Session};
 use super::{ClientKey, ConnectRequest, DialectClient, EdgeCore, Effect, LinkKey, Newcomer};
 use crate::lateness::{Lateness, TrunkClock};
 
-/// Maximum step back of the clock, in microseconds, over which the order of sockets is kept.
-const MAX_CLOCK_STEP_US: u64 = 1_000_000;
 /// Maximum bytes of a report about the edge's server.
 const MAX_STATUS_BYTES: usize = 64 * 1024;
 
@@ -62,16 +60,16 @@ impl Link {
     }
 
     /// Queues a frame with a TTL, and its time.
-    pub(super) fn send_timed(&mut self, now: Instant, frame: &ToNode<'_>) {
+    pub(super) fn send_timed(&mut self, now: Instant, counter: &Counter, frame: &ToNode<'_>) {
         let elapsed = self.clock.time(now);
-        let clock = |out: &mut Vec<u8>| ToNode::Clock { elapsed }.append(out);
+        let clock = |out: &mut Vec<u8>| ToNode::Clock { elapsed, counter: counter.present(now) }.append(out);
         self.out.add_stamped(elapsed, clock, |out| frame.append(out));
     }
 
-    /// Sends the time if the node cannot measure the delay otherwise.
-    pub(super) fn beat(&mut self, now: Instant) {
+    /// Sends the time and the counter if no other frame has done so.
+    pub(super) fn beat(&mut self, now: Instant, counter: &Counter) {
         if let Some(elapsed) = self.clock.beat(now) {
-            self.send(&ToNode::Clock { elapsed });
+            self.send(&ToNode::Clock { elapsed, counter: counter.present(now) });
         }
     }
 }
@@ -111,13 +109,7 @@ impl EdgeCore {
 
     /// Adds a client that requests admission. `dialect`: `None` for the native protocol.
     /// [`Effect::AssignNode`] follows.
-    pub fn connect(&mut self, now: Instant, mut newcomer: Newcomer, dialect: Option<DialectClient>) -> ClientKey {
-        // Of two sockets in one microsecond, or around a small step of the clock, the later counts.
-        let at = newcomer.accepted_at_us;
-        if (at..at.saturating_add(MAX_CLOCK_STEP_US)).contains(&self.accepted_at_us) {
-            newcomer.accepted_at_us = self.accepted_at_us + 1;
-        }
-        self.accepted_at_us = newcomer.accepted_at_us;
+    pub fn connect(&mut self, now: Instant, newcomer: Newcomer, dialect: Option<DialectClient>) -> ClientKey {
         let buckets = self.rate_buckets.acquire(now, &newcomer.client_id, newcomer.request.token.as_ref());
         let client = self.sessions.insert(Session::new(now, newcomer, dialect, buckets, &self.settings));
         self.effects.push_back(Effect::AssignNode(client));
@@ -141,8 +133,10 @@ impl EdgeCore {
             slot,
             session: session.id,
             client_id: session.client_id.as_str(),
-            accepted_at_us: session.accepted_at_us,
+            socket: session.socket,
+            rank: session.rank,
             attachment: session.attachments,
+            since_ms: session.since_ms,
             reliable: session.is_reliable(),
             live: session.proof.as_ref().is_some_and(|proof| proof.is_given),
             ends_with_socket: dialect.is_some_and(|client| client.lifetime == Lifetime::EndsWithSocket),
@@ -159,7 +153,7 @@ impl EdgeCore {
         for (seq, kept) in session.buffer.iter() {
             let ttl = session.hold.saturating_sub(now.saturating_duration_since(kept.seen));
             let ttl = RemainingTtl::from_duration(ttl);
-            link.send_timed(now, &ToNode::Up { slot, seq, ttl, payload: &kept.payload });
+            link.send_timed(now, &self.counter, &ToNode::Up { slot, seq, ttl, payload: &kept.payload });
             self.counts.retransmissions += 1;
         }
         session.attachment =
@@ -189,10 +183,6 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.detach();
         session.confirm_is_listed = false;
-        if session.state.is_none() {
-            // The old node may still admit the client. That session must be the older one.
-            session.accepted_at_us += 1;
-        }
         if session.is_over() {
             self.remove(client);
         } else {

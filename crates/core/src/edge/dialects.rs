@@ -174,7 +174,7 @@ impl EdgeCore {
     fn carry_out(&mut self, now: Instant, client: ClientKey, out: &Out) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         for request in &out.requests {
-            session.send_up(now, request.as_bytes(), &mut self.links);
+            session.send_up(now, &self.counter, request.as_bytes(), &mut self.links);
             self.counts.ups += 1;
             self.memory.grow(request.len());
         }

@@ -91,7 +91,7 @@ impl EdgeCore {
             EdgeMessage::Received { n } => self.received(now, client, n),
             // The node answers invalid messages, and tokens that no edge requests.
             EdgeMessage::Token | EdgeMessage::Other => {
-                session.send_up(now, text, &mut self.links);
+                session.send_up(now, &self.counter, text, &mut self.links);
                 self.counts.ups += 1;
                 self.memory.grow(text.len());
                 self.pause_if_full(now, client)
@@ -199,7 +199,11 @@ impl EdgeCore {
             self.prefetch_for(link, &run);
             for frame in &mut run {
                 match frame {
-                    ToEdge::Clock { elapsed } => late = self.measure(now, link, *elapsed)?,
+                    ToEdge::Clock { elapsed, counter } => {
+                        self.counter.receive(now, *counter)?;
+                        late = self.measure(now, link, *elapsed)?;
+                    }
+                    ToEdge::Attached { rank, .. } | ToEdge::Ranked { rank, .. } => self.counter.receive(now, rank.0)?,
                     ToEdge::Down { ttl, .. } => *ttl = ttl.less(late),
                     _ => {}
                 }
@@ -240,9 +244,9 @@ impl EdgeCore {
         let Some(client) = self.client_at(link, slot) else { return };
         let Some(session) = self.sessions.get_mut(client) else { return };
         match *frame {
-            ToEdge::Attached { session: id, resumed, seq, debts, hold, greeting, state, .. } => {
+            ToEdge::Attached { session: id, rank, resumed, seq, debts, hold, greeting, state, .. } => {
                 session.rate_buckets.raise_debts(now, debts);
-                session.id = id;
+                (session.id, session.rank) = (id, rank);
                 session.hold = hold.as_duration();
                 session.state = Some(state.into());
                 session.request = None;
@@ -290,6 +294,7 @@ impl EdgeCore {
                 }
                 self.reassign(client);
             }
+            ToEdge::Ranked { rank, .. } => session.rank = rank,
             ToEdge::SessionState { state, .. } => session.state = Some(state.into()),
             // The client's answer would stay unread. Its open connection is the proof of life.
             ToEdge::Probe { .. } if session.is_paused_alive() => {

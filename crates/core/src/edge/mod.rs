@@ -39,7 +39,7 @@ use signaling_dialects::{Dialect, Out};
 use signaling_protocol::{ClientId, CloseCode, limits};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::trunk::ToNode;
-use signaling_wire::{DecodeError, SessionId};
+use signaling_wire::{Counter, DecodeError, SessionId};
 use slotmap::{SlotMap, new_key_type};
 
 use self::attachments::Link;
@@ -255,8 +255,8 @@ pub struct EdgeCore {
     latency: LatencyHistogram,
     kicks: KickList,
     rate_buckets: RateBucketTable,
-    /// Latest time of an accepted socket, in microseconds since 1970.
-    accepted_at_us: u64,
+    /// Highest number of its nodes, which it passes on to the others.
+    counter: Counter,
     /// Effects of the present input of a translator.
     translated: Out,
     dialect_counts: [DialectCounts; Dialect::ALL.len()],

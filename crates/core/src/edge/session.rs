@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::trunk::{Request, Slot, ToNode};
-use signaling_wire::{Origin, RemainingTtl, SessionId};
+use signaling_wire::{Counter, Origin, Rank, RemainingTtl, SessionId, SocketId};
 use slotmap::SlotMap;
 
 use super::attachments::Link;
@@ -61,8 +61,10 @@ pub struct Newcomer {
     pub client_id: ClientId,
     /// The random id of its new session.
     pub session: SessionId,
-    /// Time at which the edge accepted the socket, in microseconds since 1970.
-    pub accepted_at_us: u64,
+    /// The random id of its socket.
+    pub socket: SocketId,
+    /// Time at which the edge accepted the socket, in milliseconds since 1970, for operators.
+    pub since_ms: u64,
     /// `true` for a reliable client, which takes part in custody.
     pub reliable: bool,
     /// Its upgrade request.
@@ -93,9 +95,10 @@ pub struct Session {
     pub key: KeyHash,
     /// Its id. A node that resumes an older session replaces it.
     pub id: SessionId,
-    /// Time at which the edge accepted the socket, in microseconds since 1970. Each detachment
-    /// before an admission adds 1.
-    pub accepted_at_us: u64,
+    pub(super) socket: SocketId,
+    /// Rank of the socket, from the last node that has sent one.
+    pub(super) rank: Rank,
+    pub(super) since_ms: u64,
     /// Number of its attachments so far.
     pub(super) attachments: u32,
     /// Messages sent to a reliable client. `None`: a plain client.
@@ -158,7 +161,9 @@ impl Session {
             key: KeyHash::of(newcomer.client_id.as_str()),
             client_id: newcomer.client_id,
             id: newcomer.session,
-            accepted_at_us: newcomer.accepted_at_us,
+            socket: newcomer.socket,
+            rank: Rank::NONE,
+            since_ms: newcomer.since_ms,
             attachments: 0,
             received: newcomer.reliable.then(Box::default),
             request: Some(Box::new(newcomer.request)),
@@ -245,13 +250,13 @@ impl Session {
     }
 
     /// Keeps a message until its outcome is known, and sends it if the session is attached.
-    pub(super) fn send_up(&mut self, now: Instant, text: &[u8], links: &mut SlotMap<LinkKey, Link>) {
+    pub(super) fn send_up(&mut self, now: Instant, counter: &Counter, text: &[u8], links: &mut SlotMap<LinkKey, Link>) {
         let seq = self.buffer.push(text, now);
         let ttl = RemainingTtl::from_duration(self.hold);
         if let Some((link, slot)) = self.uplink()
             && let Some(link) = links.get_mut(link)
         {
-            link.send_timed(now, &ToNode::Up { slot, seq, ttl, payload: text });
+            link.send_timed(now, counter, &ToNode::Up { slot, seq, ttl, payload: text });
         }
     }
 

@@ -103,7 +103,7 @@ impl EdgeCore {
             }
         }
         memory.set(kept);
-        self.links.values_mut().for_each(|link| link.beat(now));
+        self.links.values_mut().for_each(|link| link.beat(now, &self.counter));
         self.rate_buckets.sweep(now);
         self.figures = figures;
         let evicted = memory.evict(settings.max_memory_bytes, freed);

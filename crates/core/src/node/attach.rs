@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ClientId, CloseCode};
+use signaling_wire::forward::Attachment;
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DetachReason, Slot, ToEdge};
-use signaling_wire::{RateDebts, RemainingTtl, SessionId, resume};
+use signaling_wire::{Rank, RateDebts, RemainingTtl, SessionId, resume};
 
 use super::linger::Lingering;
 use super::session::{Session, WaitingNewcomer};
@@ -34,12 +35,21 @@ const REPLACED: Rejection =
     Rejection { status: 409, code: "replaced", message: "a newer connection holds this client_id" };
 const BAD_ID: Rejection = Rejection { status: 400, code: "bad_client_id", message: "client_id is not a valid name" };
 
+/// Returns `true` if an attachment is of a later socket of the client.
+fn is_later_socket(known: Attachment, arrived: Attachment) -> bool {
+    !known.is_same_socket(arrived) && known.is_later_than(arrived)
+}
+
 impl NodeCore {
     /// Handles an `Attach`: admits, resumes or rejects the session, or lets it wait for its id or
     /// for its earlier session. A session whose socket has ended only gets its outcomes.
     pub(super) fn attach(&mut self, now: Instant, trunk: TrunkKey, attach: &Attach<'_>, grant: Option<Grant>) {
         let Ok(client_id) = ClientId::new(attach.client_id) else { return self.reject(trunk, attach.slot, &BAD_ID) };
-        let arrival = Session::new(trunk, attach, client_id, grant.map(Rc::new));
+        let mut arrival = Session::new(trunk, attach, client_id, grant.map(Rc::new));
+        if arrival.newcomer {
+            // It may wait for long, and is no later than a socket that comes meanwhile.
+            arrival.rank = Rank(self.counter.next(now));
+        }
         if arrival.socket_ended {
             return self.settle(now, arrival, attach.cause);
         }
@@ -48,19 +58,19 @@ impl NodeCore {
         let by_credential = || self.directory.session_of(&arrival.client_id, arrival.credential.as_deref()?);
         let proven = proven.or_else(by_credential);
         let holder = self.directory.holder(arrival.client_id.as_str());
-        let holder = holder.map(|(key, holder)| (key, holder.id, holder.accepted_at_us));
-        let Some((key, id, accepted_at_us)) =
-            holder.filter(|(_, id, _)| !arrival.newcomer || (*id == arrival.id && proven != Some(*id)))
+        let Some((key, held)) = holder
+            .filter(|(_, holder)| !arrival.newcomer || (holder.id == arrival.id && proven != Some(holder.id)))
+            .map(|(key, holder)| (key, holder.attachment()))
         else {
             return self.newcomer(now, arrival, proven);
         };
         self.directory.lingering.remove(&arrival.client_id);
-        // With equal times, a paused node has processed an abandoned `Attach`; this one is alive.
-        let outlived = accepted_at_us > arrival.accepted_at_us;
-        if outlived {
+        if held.is_later_than(arrival.attachment()) {
+            // A later socket has the client, or this is an abandoned `Attach` of the same one.
             self.reject(trunk, arrival.slot, &REPLACED);
-        } else if (id, accepted_at_us) == (arrival.id, arrival.accepted_at_us) {
+        } else if held.is_same_socket(arrival.attachment()) {
             // The socket is the same, so its edge keeps what it wrote.
+            arrival.rank = arrival.rank.max(held.rank);
             let contender = self.directory.get_mut(key).and_then(|session| session.contender.take());
             let client_id = arrival.client_id.clone();
             self.leave(now, key);
@@ -115,17 +125,22 @@ impl NodeCore {
         lingering: Option<Lingering>,
     ) {
         let Some(known) = lingering else { return self.admit(now, arrival, None, false) };
+        self.outrank(now, &mut arrival, known.attachment.rank);
         if arrival.newcomer && proven == Some(known.attachment.session) {
             self.counts.resumed += 1;
             let debts = known.debts_at(now, self.settings.resume);
-            let arrival = arrival.resuming(Lingering { debts, ..known }, &self.settings.rules);
+            let counter = self.counter.present(now);
+            let arrival = arrival.resuming(Lingering { debts, ..known }, counter, &self.settings.rules);
             self.admit(now, arrival, None, true);
-        } else if !arrival.newcomer && known.attachment.accepted_at_us > arrival.accepted_at_us {
+        } else if !arrival.newcomer && is_later_socket(known.attachment, arrival.attachment()) {
             self.directory.lingering.insert(arrival.client_id, known);
             self.reject(arrival.trunk, arrival.slot, &REPLACED);
         } else if known.attachment.session == arrival.id {
             // The state of an edge that lost its trunk has no delivered ids.
             arrival.delivered.merge(&known.delivered);
+            if known.attachment.is_same_socket(arrival.attachment()) {
+                arrival.rank = arrival.rank.max(known.attachment.rank);
+            }
             self.admit(now, arrival, None, false);
         } else if arrival.newcomer && known.credential.is_some() {
             self.directory.lingering.insert(arrival.client_id, known);
@@ -208,8 +223,8 @@ impl NodeCore {
         let Some(session) = self.directory.get(session) else { return };
         let state = self.rooms.state_of(session.id, session.resumed, Vec::new(), false);
         let hold = RemainingTtl::from_duration(self.settings.hold);
-        let Session { slot, id, seq, debts, .. } = *session;
-        let attached = ToEdge::Attached { slot, session: id, resumed, seq, debts, hold, greeting, state: &state };
+        let Session { slot, id, rank, seq, debts, .. } = *session;
+        let attached = ToEdge::Attached { slot, session: id, rank, resumed, seq, debts, hold, greeting, state: &state };
         self.trunks.send(session.trunk, &attached);
     }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use signaling_protocol::{ClientId, NameError, NodeId};
 use signaling_rendezvous::KeyHash;
+use signaling_rooms::SeatAttachment;
 use signaling_wire::forward::{self, Envelope, Item, Recipient};
 use signaling_wire::lane::Opening;
 use signaling_wire::{BatchNumber, DecodeError, ExchangeNumber, Incarnation};
@@ -87,12 +88,23 @@ impl NodeCore {
         Some(exchange)
     }
 
-    /// Handles the acknowledgement of batches up to `number` that returned on an exchange.
-    pub fn return_acknowledged(&mut self, now: Instant, at: InboundExchange, number: BatchNumber) {
+    /// Handles the acknowledgement of batches up to `number` that returned on an exchange, with the
+    /// counter of the peer.
+    ///
+    /// # Errors
+    /// If the counter is damaged.
+    pub fn return_acknowledged(
+        &mut self,
+        now: Instant,
+        at: InboundExchange,
+        (number, counter): (BatchNumber, u64),
+    ) -> Result<(), BatchError> {
+        self.counter.receive(now, counter)?;
         if let Some(lane) = self.peers.return_lane(at) {
             lane.acknowledged(now, number);
             self.answered(now, at.peer);
         }
+        Ok(())
     }
 
     /// Executes the items of a batch, unless a batch with its number or a later one was executed.
@@ -110,6 +122,7 @@ impl NodeCore {
         if inbound.receive(now, number, length) {
             while !bytes.is_empty() {
                 let mut item = Item::take(&mut bytes)?;
+                self.counter.receive(now, item.highest_number())?;
                 item.shorten_ttl(late);
                 self.item(now, at.peer, &sender, &item);
             }
@@ -154,9 +167,9 @@ impl NodeCore {
                     self.located(now, peer, client, *attachment, *here);
                 }
             }
-            Item::RequestSession { client_id, session, accepted_at_us } => {
+            Item::RequestSession { client_id, session, rank } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.session_requested(now, peer, &client, (*session, *accepted_at_us));
+                    self.session_requested(now, peer, &client, (*session, *rank));
                 }
             }
             &Item::Lingering { client_id, attachment, seq, credential, ref delivered, debts, ttl } => {
@@ -167,10 +180,22 @@ impl NodeCore {
                     self.store_lingering(now, &client, lingering);
                 }
             }
-            Item::Seats { client_id, session, accepted_at_us, attachment, seats } => {
+            &Item::Seats { client_id, session, socket, rank, attachment, ref seats } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    let attachment = (*accepted_at_us, *attachment);
-                    self.with_rooms(now, |rooms| rooms.merge_seats(&client, *session, attachment, seats));
+                    let at = SeatAttachment { rank, attachment, socket };
+                    self.with_rooms(now, |rooms| rooms.merge_seats(&client, session, at, seats));
+                }
+            }
+            &Item::RankWanted { client_id, session, .. } => {
+                if let Ok(client) = ClientId::new(client_id)
+                    && let Some(rank) = self.higher_rank(now, &client, session)
+                {
+                    self.peers.note(Some(peer), &Item::RankGiven { client_id, session, rank });
+                }
+            }
+            &Item::RankGiven { client_id, session, rank } => {
+                if let Ok(client) = ClientId::new(client_id) {
+                    self.raise(now, &client, session, rank);
                 }
             }
             _ => self.with_rooms(now, |rooms| rooms.received(sender, item)),

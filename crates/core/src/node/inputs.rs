@@ -56,8 +56,14 @@ impl NodeCore {
         let mut late = Duration::ZERO;
         while !frames.is_empty() {
             match ToNode::take(&mut frames)? {
-                ToNode::Attach(attach) => self.attach(now, trunk, &attach, attach.grant.map(Grant::read).transpose()?),
-                ToNode::Clock { elapsed } => late = self.trunks.measure(now, trunk, elapsed)?,
+                ToNode::Attach(attach) => {
+                    self.counter.receive(now, attach.rank.0)?;
+                    self.attach(now, trunk, &attach, attach.grant.map(Grant::read).transpose()?);
+                }
+                ToNode::Clock { elapsed, counter } => {
+                    self.counter.receive(now, counter)?;
+                    late = self.trunks.measure(now, trunk, elapsed)?;
+                }
                 ToNode::Grant { slot, grant } => self.granted(now, (trunk, slot), Grant::read(grant)?),
                 ToNode::Up { slot, seq, ttl, payload } => {
                     if let Some(session) = self.trunks.uplink((trunk, slot)) {

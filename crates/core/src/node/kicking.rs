@@ -6,6 +6,7 @@ use std::time::{Instant, UNIX_EPOCH};
 use crate::edge::{KickList, KickName};
 use signaling_wire::trunk::ToEdge;
 
+use super::linger::Lingering;
 use super::session::Session;
 use super::{NodeCore, TrunkKey};
 
@@ -45,15 +46,20 @@ impl NodeCore {
 
     /// Handles a kick that another node or the edge `from` reports, at `at` in seconds since 1970.
     /// The other edges close only sockets with tokens up to `at`. A lingering session is removed if
-    /// its socket is not newer. Ignores a kick that is no later than the client's last one, or than
-    /// all of a full list. Ignores a kick more than 60 s in the future.
+    /// it has lost its socket by then. Ignores a kick that is no later than the client's last one, or
+    /// than all of a full list. Ignores a kick more than 60 s in the future.
     pub fn learn_kick(&mut self, now: Instant, from: Option<TrunkKey>, name: &KickName, at: u64) {
         let unix_now = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         if at > KickList::latest_believable(unix_now) || !self.kicks.add(name, at) {
             return;
         }
         let name = name.as_str();
-        if self.directory.lingering.get(name).is_some_and(|known| known.attachment.accepted_at_us / 1_000_000 <= at) {
+        let lost_for =
+            |known: &Lingering| known.lost(self.settings.resume).map(|lost| now.saturating_duration_since(lost));
+        let is_kicked = |known: &Lingering| {
+            lost_for(known).is_none_or(|lost_for| unix_now.saturating_sub(lost_for.as_secs()) <= at)
+        };
+        if self.directory.lingering.get(name).is_some_and(is_kicked) {
             self.directory.lingering.remove(name);
         }
         self.trunks.send_to_all(from, &ToEdge::Kicked { name, at, at_once: false });

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::forward::{Attachment, Item};
-use signaling_wire::{Credential, RateDebts, RemainingTtl, Seq, SessionId};
+use signaling_wire::{Credential, Rank, RateDebts, RemainingTtl, Seq, SessionId};
 
 use super::delivered_ids::DeliveredIds;
 use super::kicking::subject_of;
@@ -89,12 +89,14 @@ impl NodeCore {
     /// [`Rules::max_lingering`](super::Rules::max_lingering) linger. Two states of one session are
     /// merged: an edge attaches a closed socket again without its delivered signals.
     pub(super) fn store_lingering(&mut self, now: Instant, client: &ClientId, mut arrived: Lingering) {
-        let age = |lingering: &Lingering| (lingering.attachment.accepted_at_us, lingering.seq);
+        let age = |lingering: &Lingering| (lingering.attachment.rank, lingering.seq);
         if let Some(known) = self.directory.lingering.get_mut(client) {
             let is_newer = age(known) < age(&arrived);
             if known.attachment.session == arrived.attachment.session {
                 known.delivered.merge(&arrived.delivered);
-                known.attachment = known.attachment.max(arrived.attachment);
+                if arrived.attachment.is_later_than(known.attachment) {
+                    known.attachment = arrived.attachment;
+                }
                 (arrived.delivered, arrived.attachment) = (known.delivered.clone(), known.attachment);
             }
             if !is_newer {
@@ -130,18 +132,16 @@ impl NodeCore {
     }
 
     /// Sends a session to a peer where a newcomer presented its token. An older socket here closes.
-    /// `newer` is the time at which the newcomer's socket was accepted, in microseconds since 1970.
-    /// No effect if the session is not here.
+    /// `newer` is the rank of the newcomer's socket. No effect if the session is not here.
     pub(super) fn session_requested(
         &mut self,
         now: Instant,
         peer: PeerKey,
         client: &ClientId,
-        (session, newer): (SessionId, u64),
+        (session, newer): (SessionId, Rank),
     ) {
         let holder = self.directory.holder(client.as_str());
-        if let Some((key, holder)) = holder.filter(|(_, holder)| holder.id == session && holder.accepted_at_us < newer)
-        {
+        if let Some((key, holder)) = holder.filter(|(_, holder)| holder.id == session && holder.rank < newer) {
             // The client has left this socket, since it presented the token on a newer one.
             let lingering = Lingering::of(holder, now + self.settings.resume);
             self.supersede(now, key, REPLACED_BY_NEWER);

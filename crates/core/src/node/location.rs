@@ -58,8 +58,9 @@ impl Directory {
 impl NodeCore {
     /// Returns `true` if a peer that answers reported a later attachment of the session.
     pub(super) fn is_outdated(&self, client: &str, attachment: Attachment) -> bool {
-        let is_later =
-            |known: &Location| known.attachment.session == attachment.session && known.attachment > attachment;
+        let is_later = |known: &Location| {
+            known.attachment.session == attachment.session && known.attachment.is_later_than(attachment)
+        };
         self.directory.location(client, &self.peers).is_some()
             && self.directory.locations.get(client).is_some_and(is_later)
     }
@@ -94,15 +95,15 @@ impl NodeCore {
     ) {
         let before = self.directory.locations.get(client.as_str());
         if !here {
-            if before.is_some_and(|known| known.peer == peer && known.attachment <= attachment) {
+            if before.is_some_and(|known| known.peer == peer && !known.attachment.is_later_than(attachment)) {
                 self.directory.locations.remove(client.as_str());
                 self.custody.routes_dirty = true;
             }
             return;
         }
         let lingering = self.directory.lingering.get(&client).map(|lingering| lingering.attachment);
-        let is_later = |known: Attachment| known.session == attachment.session && known > attachment;
-        let is_over = |lost: Attachment| lost.is_same_socket(attachment) && lost >= attachment;
+        let is_later = |known: Attachment| known.session == attachment.session && known.is_later_than(attachment);
+        let is_over = |lost: Attachment| lost.is_same_socket(attachment) && !attachment.is_later_than(lost);
         if before.is_some_and(|known| is_later(known.attachment)) || lingering.is_some_and(is_over) {
             return;
         }
@@ -111,19 +112,19 @@ impl NodeCore {
         if let Some((key, holder)) = self.directory.holder(client.as_str()) {
             let held = holder.attachment();
             if held.is_same_socket(attachment) {
-                if held < attachment {
+                if attachment.is_later_than(held) {
                     // It counts once the socket's edge has detached it here, unless the peer takes
                     // it back before.
                     self.directory.locations.insert(client, known);
                 }
                 return;
             }
-            if held > attachment {
+            if held.is_later_than(attachment) {
                 return self.send_location(key, peer, true);
             }
             self.supersede(now, key, REPLACED_BY_NEWER);
         }
-        if lingering.is_some_and(|known| known < attachment) {
+        if lingering.is_some_and(|known| attachment.is_later_than(known)) {
             self.directory.lingering.remove(&client);
         }
         if let Some(node) = self.peers.id(peer).cloned() {
@@ -211,5 +212,43 @@ impl NodeCore {
         let stays = |to: &str| matches!(self.route(to, KeyHash::of(to)), Route::Attached(_) | Route::Hold);
         let moving = self.custody.holds.recipients(|to| !stays(to));
         moving.iter().for_each(|to| self.replace_held(now, to));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use signaling_wire::trunk::{Attach, ToNode};
+    use signaling_wire::{Rank, SocketId};
+
+    use super::*;
+    use crate::fixtures::mesh_node;
+
+    fn attachment(socket: u8, rank: u64, number: u32) -> Attachment {
+        Attachment { session: SessionId([socket; 16]), socket: SocketId([socket; 8]), rank: Rank(rank), number }
+    }
+
+    #[test]
+    fn report_counts_by_the_attachment_of_its_socket_or_the_rank_of_another() {
+        // The report of `b`; `true` if the client stays here, and if it is located there.
+        let cases = [
+            (attachment(1, 4, 2), true, true),
+            (attachment(1, 9, 1), true, false),
+            (attachment(2, 4, 9), true, false),
+            (attachment(2, 6, 1), false, true),
+        ];
+        for (reported, stays, is_located) in cases {
+            let (now, mut node, client) = (Instant::now(), mesh_node("a", &["a", "b"]), ClientId::new("anna").unwrap());
+            let (trunk, mut frames) = (node.trunk_up(now), Vec::new());
+            let Attachment { session, socket, rank, number } = attachment(1, 5, 1);
+            let newcomer = Attach::newcomer(0, session, client.as_str(), socket);
+            let attach = Attach { rank, attachment: number, state: Some(b"admitted"), ..newcomer };
+            ToNode::Attach(attach).append(&mut frames);
+            node.trunk_frames(now, trunk, &frames).unwrap();
+            let peer = node.peers.key("b").unwrap();
+            node.located(now, peer, client.clone(), reported, true);
+            let is_here = node.directory.attached(client.as_str()).is_some();
+            let location = node.directory.locations.get(client.as_str()).map(|known| known.attachment);
+            assert_eq!((is_here, location == Some(reported)), (stays, is_located), "{reported:?}");
+        }
     }
 }

@@ -30,6 +30,7 @@
 //! | attach, resume, release, detach | `attach`, `linger`, `pending_resume` |
 //! | two sockets of one client id | `takeover` |
 //! | clients at other nodes than the ranking names | `location` |
+//! | sockets whose rank is too low in a room | `ranks` |
 //! | views, suspects, draining, lanes | `view` |
 //! | what rooms read, and their effects | `room_context`, `carry_out` |
 //! | journal of rooms and clients | `journal`, `registry` |
@@ -59,6 +60,7 @@ mod outbound;
 mod outcome;
 mod peers;
 mod pending_resume;
+mod ranks;
 mod registry;
 mod report;
 mod request;
@@ -72,12 +74,12 @@ mod trunks;
 mod view;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::edge::KickList;
 use signaling_protocol::{ErrorCode, NodeId, RoomName, limits};
 use signaling_rooms::{NodeProcess, RoomSettings, Rooms, SocketKey as SessionKey};
-use signaling_wire::{Incarnation, resume};
+use signaling_wire::{Counter, Incarnation, resume};
 use slotmap::new_key_type;
 
 use self::custody::Custody;
@@ -132,12 +134,15 @@ pub struct Settings {
     /// One moment on both clocks. The core dates resume tokens, TURN credentials and kicks by it
     /// until [`NodeCore::set_clock`] replaces it. Times of rooms that nodes own keep to this one.
     pub epoch: (Instant, SystemTime),
+    /// First number of the counter: `epoch` in microseconds since 1970.
+    pub first_number: u64,
 }
 
 impl Settings {
     /// Creates settings for a mesh with hash seed 0. Messages are held for 20 s and have at most
     /// 64 KiB, sessions can be resumed for 30 s, nodes are not revealed.
     pub fn new(id: NodeId, incarnation: Incarnation, resume_key: resume::Key, epoch: (Instant, SystemTime)) -> Self {
+        let since_1970 = epoch.1.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             id,
             incarnation,
@@ -151,6 +156,7 @@ impl Settings {
             reveal_nodes: false,
             resume_key,
             epoch,
+            first_number: u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX),
         }
     }
 }
@@ -206,6 +212,7 @@ pub struct NodeCore {
     settings: Settings,
     /// Further keys of valid resume tokens, during a change of the mesh secret.
     other_resume_keys: Vec<resume::Key>,
+    counter: Counter,
     peers: Peers,
     trunks: Trunks,
     directory: Directory,
@@ -229,6 +236,7 @@ impl NodeCore {
         let Settings { ref id, incarnation, hash_seed, epoch, .. } = settings;
         let process = NodeProcess { id: id.clone(), incarnation, hash_seed, epoch };
         Self {
+            counter: Counter::starting_at(epoch.0, settings.first_number),
             peers: Peers::new(&settings),
             custody: Custody::new(&settings),
             trunks: Trunks::default(),
@@ -266,6 +274,11 @@ impl NodeCore {
     /// after a clock change or a suspend. Deadlines and times of rooms do not depend on it.
     pub fn set_clock(&mut self, moment: (Instant, SystemTime)) {
         self.settings.epoch = moment;
+    }
+
+    /// Returns the number of the counter, for acknowledgements of lanes.
+    pub fn number(&self, now: Instant) -> u64 {
+        self.counter.present(now)
     }
 
     /// Returns the time of day, for dated values.

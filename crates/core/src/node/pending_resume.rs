@@ -29,8 +29,8 @@ impl NodeCore {
         match proven {
             _ if proves => self.trunks.send(arrival.trunk, &ToEdge::Prove { slot: arrival.slot }),
             Some(session) => {
-                let (client_id, accepted_at_us) = (arrival.client_id.as_str(), arrival.accepted_at_us);
-                self.peers.note_to_all(&Item::RequestSession { client_id, session, accepted_at_us });
+                let (client_id, rank) = (arrival.client_id.as_str(), arrival.rank);
+                self.peers.note_to_all(&Item::RequestSession { client_id, session, rank });
             }
             None => return self.arrive(now, arrival, None, None),
         }

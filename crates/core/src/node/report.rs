@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
-use signaling_wire::SessionId;
 use signaling_wire::trunk::Slot;
+use signaling_wire::{Rank, SessionId};
 
 use super::{NodeCore, PeerKey, Peers, Settings, Trunks};
 use crate::edge::KickList;
@@ -17,8 +17,10 @@ use crate::edge::KickList;
 pub struct SessionReport<'a> {
     /// Its id.
     pub id: SessionId,
-    /// Time at which its edge accepted the socket, in microseconds since 1970.
-    pub accepted_at_us: u64,
+    /// Rank of its socket.
+    pub rank: Rank,
+    /// Time at which its edge accepted the socket, in milliseconds since 1970.
+    pub since_ms: u64,
     /// `true` if it continues an older socket's session.
     pub resumed: bool,
     /// Name of its edge. `None`: the node's own edge, or one that has not sent its name.
@@ -91,7 +93,8 @@ impl NodeCore {
         let (commands, broadcasts) = self.rooms.unanswered(key);
         Some(SessionReport {
             id: session.id,
-            accepted_at_us: session.accepted_at_us,
+            rank: session.rank,
+            since_ms: session.since_ms,
             resumed: session.resumed,
             edge: self.trunks.edge(session.trunk),
             slot: session.slot,

@@ -51,8 +51,8 @@ impl NodeCore {
     /// Returns rooms ready for an input. What they decide is not carried out.
     pub(super) fn room_step(&mut self, now: Instant) -> RoomStep<'_> {
         debug_assert!(!self.rooms.has_outputs(), "outputs of an earlier input wait");
-        let Self { rooms, directory, peers, settings, .. } = self;
-        rooms.step(now, Surroundings { directory, peers, settings })
+        let Self { rooms, counter, directory, peers, settings, .. } = self;
+        rooms.step(now, counter, Surroundings { directory, peers, settings })
     }
 }
 
@@ -104,7 +104,8 @@ fn socket_of(session: &Session) -> Socket<'_> {
     Socket {
         client_id: &session.client_id,
         id: session.id,
-        accepted_at_us: session.accepted_at_us,
+        socket: session.socket,
+        rank: session.rank,
         attachment: session.attachment,
         grant: session.grant.as_deref(),
         is_reliable: session.known_id.is_some(),

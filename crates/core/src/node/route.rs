@@ -7,6 +7,7 @@ use std::time::Instant;
 use rustc_hash::FxHashSet;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
+use signaling_wire::Counter;
 use signaling_wire::forward::{EnvelopeOutcome, Item, QueueId};
 use signaling_wire::limits::MAX_HOPS;
 use signaling_wire::trunk::ToEdge;
@@ -273,7 +274,7 @@ impl NodeCore {
         {
             match self.custody.holds.take_first(session.client_id.as_str()) {
                 Some(message) if message.is_for(session.credential.as_deref()) => {
-                    Self::send_down(&mut self.trunks, session, now, message);
+                    Self::send_down((&mut self.trunks, &self.counter), session, now, message);
                 }
                 Some(message) => self.give_up(now, &message, EnvelopeOutcome::Skipped),
                 None => session.has_backlog = false,
@@ -299,7 +300,7 @@ impl NodeCore {
         }
         let Some(session) = self.directory.get_mut(session_key) else { return };
         if !session.has_backlog && session.takes(&self.settings.rules) {
-            return Self::send_down(&mut self.trunks, session, now, message);
+            return Self::send_down((&mut self.trunks, &self.counter), session, now, message);
         }
         // The sender's node notices an expired message itself.
         if !message.sent.deadline.is_over(now) && self.custody.holds.push(session.client_id.as_str(), message) {
@@ -310,13 +311,18 @@ impl NodeCore {
     }
 
     /// Sends a message down, and keeps it until the edge confirms.
-    fn send_down(trunks: &mut Trunks, session: &mut Session, now: Instant, message: InboundMessage) {
+    fn send_down(
+        (trunks, counter): (&mut Trunks, &Counter),
+        session: &mut Session,
+        now: Instant,
+        message: InboundMessage,
+    ) {
         let down_seq = session.next_down_seq();
         let (origin, prev_pending, ttl) =
             (Some(message.sent.origin), message.sent.prev_pending, message.sent.deadline.ttl(now));
         let down =
             ToEdge::Down { slot: session.slot, down_seq, origin, prev_pending, ttl, payload: &message.sent.payload };
-        trunks.send_timed(now, session.trunk, &down);
+        trunks.send_timed(now, counter, session.trunk, &down);
         session.went_down(down_seq, message);
     }
 }

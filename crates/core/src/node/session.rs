@@ -11,7 +11,7 @@ use signaling_wire::forward::Attachment;
 use signaling_wire::grant::Grant;
 use signaling_wire::seats::SessionState;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot};
-use signaling_wire::{Credential, DownSeq, MessageNumber, RateDebts, Seq, SessionId};
+use signaling_wire::{Credential, DownSeq, MessageNumber, Rank, RateDebts, Seq, SessionId, SocketId};
 
 use super::delivered_ids::DeliveredIds;
 use super::hold::InboundMessage;
@@ -58,10 +58,13 @@ pub(super) struct Session {
     pub(super) client_id: ClientId,
     pub(super) key: KeyHash,
     pub(super) id: SessionId,
-    /// Time at which the edge accepted the socket, in microseconds since 1970.
-    pub(super) accepted_at_us: u64,
+    /// Its socket, with its rank. Rank 0: no node has admitted the socket.
+    pub(super) socket: SocketId,
+    pub(super) rank: Rank,
     /// Number of its attachments with this socket.
     pub(super) attachment: u32,
+    /// Time at which the edge accepted the socket, in milliseconds since 1970, for operators.
+    pub(super) since_ms: u64,
     /// Trunk of its edge, and its slot there.
     pub(super) trunk: TrunkKey,
     pub(super) slot: Slot,
@@ -123,8 +126,10 @@ impl Session {
             key: KeyHash::of(client_id.as_str()),
             client_id,
             id: attach.session,
-            accepted_at_us: attach.accepted_at_us,
+            socket: attach.socket,
+            rank: attach.rank,
             attachment: attach.attachment,
+            since_ms: attach.since_ms,
             trunk,
             slot: attach.slot,
             seq: attach.seq,
@@ -156,14 +161,14 @@ impl Session {
 
     /// Returns the session's attachment to this node.
     pub(super) fn attachment(&self) -> Attachment {
-        Attachment { accepted_at_us: self.accepted_at_us, session: self.id, number: self.attachment }
+        Attachment { session: self.id, socket: self.socket, rank: self.rank, number: self.attachment }
     }
 
     /// Returns the session as the continuation of an earlier one. The new socket continues above
-    /// all used numbers, even if the `earlier` state is old: a client sends less than one message
-    /// per microsecond.
-    pub(super) fn resuming(self, earlier: Lingering, rules: &Rules) -> Self {
-        let seq = earlier.seq.plus(rules.numbers_ahead).max(Seq(self.accepted_at_us));
+    /// all used numbers, even if the `earlier` state is old: `counter` rises by one in each
+    /// microsecond, and a client sends less messages.
+    pub(super) fn resuming(self, earlier: Lingering, counter: u64, rules: &Rules) -> Self {
+        let seq = earlier.seq.plus(rules.numbers_ahead).max(Seq(counter));
         let known_id = self.known_id.map(|_| UNKNOWN_IDS);
         let Lingering { attachment, delivered, debts, .. } = earlier;
         Self { id: attachment.session, seq, known_id, resumed: true, debts, delivered, ..self }

@@ -25,7 +25,7 @@ impl NodeCore {
             return;
         }
         self.end_full_trunks(now);
-        self.trunks.beat(now);
+        self.trunks.beat(now, &self.counter);
         if self.peers.sweep(now) {
             self.reroute(now);
         }

@@ -59,11 +59,13 @@ impl NodeCore {
 
     /// Gives an id to a newcomer with a right to it. It resumes the holder's session if `proven` is
     /// that.
-    fn take_over(&mut self, now: Instant, holder: SessionKey, arrival: Session, proven: Option<SessionId>) {
+    fn take_over(&mut self, now: Instant, holder: SessionKey, mut arrival: Session, proven: Option<SessionId>) {
+        let Some(rank) = self.directory.get(holder).map(|session| session.rank) else { return };
+        self.outrank(now, &mut arrival, rank);
         let Some(session) = self.directory.get(holder) else { return };
         let resumes = proven == Some(session.id);
         let arrival = match resumes {
-            true => arrival.resuming(Lingering::of(session, now), &self.settings.rules),
+            true => arrival.resuming(Lingering::of(session, now), self.counter.present(now), &self.settings.rules),
             false => arrival,
         };
         self.counts.resumed += u64::from(resumes);
@@ -104,7 +106,7 @@ impl NodeCore {
     /// Closes the sockets of contended ids that did not answer in time. The newcomers get the ids,
     /// except that of a session with a credential.
     pub(super) fn give_up_silent_holders(&mut self, now: Instant) {
-        for (holder, WaitingNewcomer { arrival, proves, .. }) in self.directory.take_overdue_contenders(now) {
+        for (holder, WaitingNewcomer { mut arrival, proves, .. }) in self.directory.take_overdue_contenders(now) {
             if proves {
                 self.reject(arrival.trunk, arrival.slot, &NO_ANSWER);
                 continue;
@@ -114,6 +116,9 @@ impl NodeCore {
                 self.close(holder, SILENT.0, SILENT.1);
                 self.reject(arrival.trunk, arrival.slot, &IN_USE);
                 continue;
+            }
+            if let Some(rank) = self.directory.get(holder).map(|session| session.rank) {
+                self.outrank(now, &mut arrival, rank);
             }
             let former = self.supersede(now, holder, SILENT);
             self.admit(now, arrival, former, false);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 use signaling_wire::trunk::{Slot, ToEdge};
-use signaling_wire::{Batches, Elapsed};
+use signaling_wire::{Batches, Counter, Elapsed};
 use slotmap::SlotMap;
 
 use super::{NodeCore, SessionKey, TrunkKey};
@@ -118,19 +118,19 @@ impl Trunks {
 
     /// Queues a frame with a TTL, and its time, unless the trunk is lost.
     #[inline]
-    pub(super) fn send_timed(&mut self, now: Instant, trunk: TrunkKey, frame: &ToEdge<'_>) {
+    pub(super) fn send_timed(&mut self, now: Instant, counter: &Counter, trunk: TrunkKey, frame: &ToEdge<'_>) {
         if let Some(trunk) = self.trunks.get_mut(trunk) {
             let elapsed = trunk.clock.time(now);
-            let clock = |out: &mut Vec<u8>| ToEdge::Clock { elapsed }.append(out);
+            let clock = |out: &mut Vec<u8>| ToEdge::Clock { elapsed, counter: counter.present(now) }.append(out);
             trunk.out.add_stamped(elapsed, clock, |out| frame.append(out));
         }
     }
 
-    /// Sends the time of each trunk whose edge cannot measure its delay otherwise.
-    pub(super) fn beat(&mut self, now: Instant) {
+    /// Sends the time and the counter over each trunk on which no other frame has done so.
+    pub(super) fn beat(&mut self, now: Instant, counter: &Counter) {
         for trunk in self.trunks.values_mut() {
             if let Some(elapsed) = trunk.clock.beat(now) {
-                trunk.out.add(|out| ToEdge::Clock { elapsed }.append(out));
+                trunk.out.add(|out| ToEdge::Clock { elapsed, counter: counter.present(now) }.append(out));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use signaling_wire::trunk::ToEdge;
 use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation};
 
-use super::{NodeCore, PeerKey};
+use super::{BatchError, NodeCore, PeerKey};
 use signaling_membership::View;
 
 impl NodeCore {
@@ -76,12 +76,24 @@ impl NodeCore {
         }
     }
 
-    /// Handles a peer's acknowledgement of all batches up to `number`. Ignores a replaced exchange.
-    pub fn lane_acknowledged(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber, number: BatchNumber) {
+    /// Handles a peer's acknowledgement of all batches up to `number`, with its counter. Ignores the
+    /// number of a replaced exchange.
+    ///
+    /// # Errors
+    /// If the counter is damaged. The exchange has to end.
+    pub fn lane_acknowledged(
+        &mut self,
+        now: Instant,
+        peer: PeerKey,
+        exchange: ExchangeNumber,
+        (number, counter): (BatchNumber, u64),
+    ) -> Result<(), BatchError> {
+        self.counter.receive(now, counter)?;
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
             lane.acknowledged(now, number);
             self.answered(now, peer);
         }
+        Ok(())
     }
 
     pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) {

@@ -10,11 +10,16 @@ use crate::stage::{Edge, down, message};
 
 const MS: Duration = Duration::from_millis(1);
 
+/// Returns the time of frames that were sent at the start.
+fn at_start() -> ToEdge<'static> {
+    ToEdge::Clock { elapsed: Elapsed::default(), counter: 1 }
+}
+
 #[test]
 fn message_is_skipped_if_its_ttl_ended_on_the_way() {
     let (mut edge, link, client) = Edge::with_client(false);
     let start = edge.now;
-    let clock = |ms: u32| ToEdge::Clock { elapsed: Elapsed::between(start, start + ms * MS) };
+    let clock = |ms: u32| ToEdge::Clock { elapsed: Elapsed::between(start, start + ms * MS), counter: 1 };
     edge.hear(link, &[clock(0), message(1, 1)]);
     // The TTL of each is 1 s.
     edge.now = start + Duration::from_secs(2);
@@ -26,26 +31,28 @@ fn message_is_skipped_if_its_ttl_ended_on_the_way() {
 fn frames_over_5_s_late_are_refused() {
     let (mut edge, link, client) = Edge::with_client(false);
     let mut refused = Vec::new();
-    edge.hear(link, &[ToEdge::Clock { elapsed: Elapsed::default() }]);
+    edge.hear(link, &[at_start()]);
     edge.now += Duration::from_secs(5);
-    edge.hear(link, &[ToEdge::Clock { elapsed: Elapsed::default() }]);
+    edge.hear(link, &[at_start()]);
     edge.now += 10 * MS;
-    [ToEdge::Clock { elapsed: Elapsed::default() }, message(1, 1)].iter().for_each(|frame| frame.append(&mut refused));
+    [at_start(), message(1, 1)].iter().for_each(|frame| frame.append(&mut refused));
     assert!(matches!(edge.core.link_frames(edge.now, link, &refused), Err(TrunkError::TooLate(_))));
     assert_eq!(edge.output(client), "");
 }
 
 #[test]
-fn silent_link_carries_its_time_every_30_s() {
+fn silent_link_carries_its_time_and_counter_every_500_ms() {
     let (mut edge, link, _) = Edge::with_client(false);
-    let times = (0..61).filter_map(|_| {
-        edge.pass(Duration::from_secs(1));
+    edge.hear(link, &[ToEdge::Clock { elapsed: Elapsed::default(), counter: 7_000_000 }]);
+    let times = (0..4).filter_map(|_| {
+        edge.pass(Duration::from_millis(500));
         match ToNode::take(&mut &edge.core.take_batch(link)[..]) {
-            Ok(ToNode::Clock { elapsed }) => Some(elapsed.as_duration().as_secs()),
+            Ok(ToNode::Clock { elapsed, counter }) => Some((elapsed.as_duration().as_millis(), counter)),
             _ => None,
         }
     });
-    assert_eq!(times.collect::<Vec<_>>(), [30, 60]);
+    let expected = [(500, 7_500_000), (1_000, 8_000_000), (1_500, 8_500_000), (2_000, 9_000_000)];
+    assert_eq!(times.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -56,7 +63,7 @@ fn message_sent_again_has_its_present_ttl_and_time() {
         let (mut rest, mut sent) = (&batch[..], Vec::new());
         while !rest.is_empty() {
             match ToNode::take(&mut rest).unwrap() {
-                ToNode::Clock { elapsed } => sent.push(("clock", elapsed.as_duration().as_secs())),
+                ToNode::Clock { elapsed, .. } => sent.push(("clock", elapsed.as_duration().as_secs())),
                 ToNode::Up { ttl, .. } => sent.push(("ttl", ttl.as_duration().as_secs())),
                 _ => {}
             }

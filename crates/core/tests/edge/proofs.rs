@@ -5,7 +5,7 @@ use std::time::Duration;
 use signaling_core::edge::{ClientKey, DialectClient, Effect, Rate, Reading, Refusal};
 use signaling_dialects::Dialect;
 use signaling_protocol::CloseCode;
-use signaling_wire::trunk::{ToEdge, ToNode};
+use signaling_wire::trunk::ToEdge;
 
 use crate::dialects::client_of;
 use crate::stage::{Edge, attached};
@@ -151,17 +151,4 @@ fn client_that_no_node_attaches_comes_back() {
     assert_eq!(edge.closed(), None);
     edge.pass(Duration::from_millis(500));
     assert_eq!(edge.closed(), Some(CloseCode::TRY_AGAIN));
-}
-
-#[test]
-fn later_socket_of_one_microsecond_counts_as_later() {
-    let mut edge = Edge::with(|_| {});
-    let times = [(); 2].map(|()| {
-        let client = edge.connect(false, None, None);
-        edge.core.attach(edge.now, client, edge.link);
-        let batch = edge.core.take_batch(edge.link);
-        let Ok(ToNode::Attach(attach)) = ToNode::take(&mut &batch[..]) else { panic!("no attach") };
-        attach.accepted_at_us
-    });
-    assert_eq!(times, [1, 2]);
 }

@@ -8,7 +8,7 @@ use signaling_core::edge::{
 };
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Origin, Slot, ToEdge, ToNode};
-use signaling_wire::{DownSeq, MessageNumber, RateDebts, RemainingTtl, Seq, SessionId};
+use signaling_wire::{DownSeq, MessageNumber, Rank, RateDebts, RemainingTtl, Seq, SessionId, SocketId};
 
 pub(crate) struct Edge {
     pub(crate) core: EdgeCore,
@@ -43,7 +43,7 @@ impl Edge {
     ) -> ClientKey {
         let (client_id, session) = (client_id(self.clients), session_of(self.clients));
         let request = ConnectRequest { token, ..ConnectRequest::default() };
-        let newcomer = Newcomer { client_id, session, accepted_at_us: 1, reliable, request };
+        let newcomer = Newcomer { client_id, session, socket: SocketId([1; 8]), since_ms: 1, reliable, request };
         let client = self.core.connect(self.now, newcomer, dialect);
         assert_eq!(self.core.next_effect(), Some(Effect::AssignNode(client)));
         client
@@ -158,7 +158,7 @@ pub(crate) fn attached(slot: Slot, greeting: &str) -> ToEdge<'_> {
     let (session, hold) = (session_of(slot), RemainingTtl::from_duration(Duration::from_secs(20)));
     let (seq, greeting) = (Seq(0), greeting.as_bytes());
     let debts = RateDebts::default();
-    ToEdge::Attached { slot, session, resumed: false, seq, debts, hold, greeting, state: b"admitted" }
+    ToEdge::Attached { slot, session, rank: Rank(1), resumed: false, seq, debts, hold, greeting, state: b"admitted" }
 }
 
 pub(crate) fn down(slot: Slot, down_seq: u64, number: u64, payload: &[u8]) -> ToEdge<'_> {

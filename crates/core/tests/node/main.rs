@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod broadcasts;
+mod clocks;
 mod commands;
 mod credentials;
 mod delayed_broadcasts;

@@ -9,7 +9,9 @@ use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot, ToEdge, ToNode};
-use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RateDebts, RemainingTtl, Seq, SessionId, lane, resume};
+use signaling_wire::{
+    BatchNumber, ExchangeNumber, Incarnation, Rank, RateDebts, RemainingTtl, Seq, SessionId, SocketId, lane, resume,
+};
 
 pub(crate) const HOLD: Duration = Duration::from_secs(20);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -174,7 +176,7 @@ impl Node {
             last = forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap().0;
             other.core.batch(other.now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
         }
-        self.core.lane_acknowledged(self.now, peer, exchange, last);
+        self.core.lane_acknowledged(self.now, peer, exchange, (last, 0)).unwrap();
     }
 
     /// Sends all queued items in the response to an exchange of the other node, which is its `own`
@@ -186,7 +188,7 @@ impl Node {
             other.core.batch(other.now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
         }
         let last = other.core.take_acknowledgement(other.now, own.0).unwrap();
-        self.core.return_acknowledged(self.now, at, last);
+        self.core.return_acknowledged(self.now, at, (last, 0)).unwrap();
     }
 
     /// Takes the batches that wait for the only peer, in an exchange that never ends.
@@ -230,7 +232,8 @@ pub(crate) struct Output {
 /// Returns the `Attach` of a plain client's session number `session`, later ones with later times.
 pub(crate) fn newcomer(slot: Slot, client_id: &str, session: u8) -> Attach<'_> {
     let session = SessionId([client_id.as_bytes()[0].wrapping_add(session); 16]);
-    Attach::newcomer(slot, session, client_id, u64::from(session.0[0]))
+    let (socket, rank) = (SocketId([session.0[0]; 8]), Rank(session.0[0].into()));
+    Attach { rank, ..Attach::newcomer(slot, session, client_id, socket) }
 }
 
 /// Returns the settings of a node that starts at `now`.

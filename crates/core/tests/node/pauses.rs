@@ -34,7 +34,7 @@ fn short_pause_suspects_nobody() {
     node.is_paused();
     assert_eq!(node.core.peers().suspects().count(), 0);
     assert!(!node.core.peers().is_lane_cut(peer));
-    node.core.lane_acknowledged(node.now, peer, exchange, Default::default());
+    node.core.lane_acknowledged(node.now, peer, exchange, Default::default()).unwrap();
     node.pass(SECOND);
     assert_eq!(node.core.peers().suspects().count(), 0);
     assert_eq!(node.sweeps_until_suspect(SECOND / 20), Some(20), "the pause does not count for later silence");
@@ -45,7 +45,7 @@ fn answer_right_before_the_sweep_earns_no_time_in_advance() {
     let (mut node, _) = Node::among(&["a", "b"]);
     let (peer, exchange) = node.opens_lane();
     node.pass(SECOND);
-    node.core.lane_acknowledged(node.now + PAUSE, peer, exchange, Default::default());
+    node.core.lane_acknowledged(node.now + PAUSE, peer, exchange, Default::default()).unwrap();
     node.is_paused();
     assert_eq!(node.sweeps_until_suspect(SECOND / 20), Some(40));
 }

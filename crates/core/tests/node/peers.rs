@@ -223,7 +223,7 @@ fn every_owner_gets_the_location_after_a_full_lane() {
                 }
             }
         }
-        node.core.lane_acknowledged(node.now, peer, exchange, last);
+        node.core.lane_acknowledged(node.now, peer, exchange, (last, 0)).unwrap();
         node.pass(Duration::from_millis(50));
     }
     assert_eq!(told.len(), MOVED);

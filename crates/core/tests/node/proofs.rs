@@ -1,6 +1,8 @@
 //! Newcomers with a right to an id, which must prove that they live before they take it from an
 //! open socket: their request may be older than that.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use signaling_core::node::TrunkKey;
 use signaling_wire::trunk::{Attach, DetachReason, Request, Slot, ToNode};
@@ -114,6 +116,7 @@ fn session_of_another_node_is_requested_once_its_client_answers() {
     other.send_frame(edge, &ToNode::Attach(newcomer(0, &anna, 1)));
     let greeting: Value = serde_json::from_str(&other.take_output(edge).greeting).unwrap();
     let request = Request { resume: greeting["resume"].as_str(), ..Request::default() };
+    node.now += Duration::from_millis(1);
     node.send_frame(trunk, &ToNode::Attach(Attach { request, ..newcomer(1, &anna, 2) }));
     assert_eq!(node.take_output(trunk).proves, [1]);
     node.sends_to(&mut other);

@@ -5,7 +5,7 @@ use signaling_protocol::ClientId;
 use signaling_rooms::{Registrations, RoomSettings};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, ToNode};
-use signaling_wire::{DownSeq, Incarnation, RateDebts, SessionId};
+use signaling_wire::{DownSeq, Incarnation, Rank, RateDebts, SessionId};
 
 use crate::node::{Node, SECOND, newcomer, settings};
 
@@ -34,6 +34,42 @@ fn newcomer_waits_on_when_its_ids_socket_attaches_again() {
     assert_eq!((node.core.sessions(), node.take_output(other).rejected), (1, vec![]));
     node.send_frame(new_trunk, &ToNode::Alive { slot: 0 });
     assert_eq!(node.take_output(other).rejected, [(0, 409)]);
+}
+
+#[test]
+fn attach_of_one_socket_counts_by_its_attachment_whatever_its_rank() {
+    let (mut node, trunk) = Node::with_trunk();
+    let attach = |slot, attachment, rank| Attach {
+        state: Some(b"admitted"),
+        attachment,
+        rank: Rank(rank),
+        ..newcomer(slot, "anna", 1)
+    };
+    node.send_frame(trunk, &ToNode::Attach(attach(0, 2, 5)));
+    // The edge abandoned this one, which another node had ranked higher.
+    node.send_frame(trunk, &ToNode::Attach(attach(1, 1, 9)));
+    let output = node.take_output(trunk);
+    assert_eq!((output.attached, output.rejected), (vec![0], vec![(1, 409)]));
+    node.send_frame(trunk, &ToNode::Attach(attach(2, 3, 4)));
+    let output = node.take_output(trunk);
+    assert_eq!((output.attached, output.rejected, output.closed), (vec![2], vec![], vec![]));
+}
+
+#[test]
+fn attach_of_another_socket_counts_by_its_rank() {
+    for (rank, attached, rejected, closed) in
+        [(4, vec![0], vec![(1, 409)], vec![]), (6, vec![0, 1], vec![], vec![(0, 4410)])]
+    {
+        let (mut node, trunk) = Node::with_trunk();
+        let attach = |slot, session, rank| {
+            let (state, rank) = (Some(&b"admitted"[..]), Rank(rank));
+            Attach { state, rank, ..newcomer(slot, "anna", session) }
+        };
+        node.send_frame(trunk, &ToNode::Attach(attach(0, 1, 5)));
+        node.send_frame(trunk, &ToNode::Attach(Attach { attachment: 7, ..attach(1, 2, rank) }));
+        let output = node.take_output(trunk);
+        assert_eq!((output.attached, output.rejected, output.closed), (attached, rejected, closed), "{rank}");
+    }
 }
 
 #[test]

@@ -10,10 +10,10 @@ use signaling_core::node::{NodeCore, Settings, TrunkKey};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::RoomSettings;
-use signaling_rooms::{Operation, Request as RoomRequest, Requester, Rules, Seat, SeatStatus};
+use signaling_rooms::{Operation, Request as RoomRequest, Requester, Room, Rules, Seat, SeatStatus};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Request, Slot, ToEdge, ToNode};
-use signaling_wire::{BatchNumber, RateDebts, RemainingTtl, Seq, SessionId, forward, lane};
+use signaling_wire::{BatchNumber, Rank, RateDebts, RemainingTtl, Seq, SessionId, SocketId, forward, lane};
 
 pub(crate) use crate::node::SECOND;
 use crate::node::{HOLD, address_of, settings, view};
@@ -38,7 +38,8 @@ struct Client {
     node: usize,
     slot: Slot,
     session: SessionId,
-    accepted_at_us: u64,
+    socket: SocketId,
+    rank: Rank,
     attachment: u32,
     seq: u64,
     state: Vec<u8>,
@@ -77,18 +78,27 @@ impl Stage {
     }
 
     pub(crate) fn with(ids: &[&'static str], capacity: u32, rooms: RoomSettings) -> Self {
-        let now = Instant::now();
+        let ids: Vec<_> = ids.iter().map(|id| (*id, Duration::ZERO)).collect();
         let rules = Rules { capacity: Some(capacity), ..rooms.rules };
-        let rooms = RoomSettings { rules, records_commits: true, ..rooms };
-        let view = view(ids.iter().map(|id| (*id, false)));
-        let node = |id: &&'static str| {
-            let mut core = NodeCore::new(Settings { rooms, ..settings(id, now) });
+        Self::skewed(&ids, RoomSettings { rules, ..rooms })
+    }
+
+    /// Creates nodes whose wall clocks are ahead by these times.
+    pub(crate) fn skewed(nodes: &[(&'static str, Duration)], rooms: RoomSettings) -> Self {
+        let now = Instant::now();
+        let rules = rooms.rules;
+        let rooms = RoomSettings { records_commits: true, ..rooms };
+        let view = view(nodes.iter().map(|(id, _)| (*id, false)));
+        let node = |(id, ahead): &(&'static str, Duration)| {
+            let settings = settings(id, now);
+            let first_number = settings.first_number + u64::try_from(ahead.as_micros()).unwrap();
+            let mut core = NodeCore::new(Settings { rooms, first_number, ..settings });
             core.set_view(now, Arc::clone(&view));
             let trunk = core.trunk_up(now);
             Node { id, core, trunk }
         };
         let mut stage = Self {
-            nodes: ids.iter().map(node).collect(),
+            nodes: nodes.iter().map(node).collect(),
             clients: BTreeMap::new(),
             rules,
             isolated: None,
@@ -133,7 +143,7 @@ impl Stage {
         let client = self.clients.get_mut(name).unwrap();
         client.slot = self.slots;
         client.attachment += 1;
-        let Client { slot, session, seq, node, accepted_at_us, attachment, .. } = *client;
+        let Client { slot, session, seq, node, socket, rank, attachment, .. } = *client;
         let state = Some(client.state.clone()).filter(|state| !state.is_empty());
         let grant = self.grants.get(name).map(Grant::to_bytes);
         let attach = Attach {
@@ -145,15 +155,15 @@ impl Stage {
             grant: grant.as_deref(),
             state: state.as_deref(),
             cause,
+            rank,
             attachment,
-            ..Attach::newcomer(slot, session, name, accepted_at_us)
+            ..Attach::newcomer(slot, session, name, socket)
         };
         self.send_frame(node, &ToNode::Attach(attach));
     }
 
-    /// Returns the time at which the next socket is accepted.
-    fn next_socket(&self) -> u64 {
-        u64::from(self.slots) + 1
+    fn next_socket(&self) -> SocketId {
+        SocketId(u64::from(self.slots).to_le_bytes())
     }
 
     /// Reports a client's new token to its node.
@@ -169,8 +179,8 @@ impl Stage {
         let mut session = [0; 16];
         session[..name.len()].copy_from_slice(name.as_bytes());
         session[15] = u8::try_from(self.slots).unwrap();
-        let (session, accepted_at_us) = (SessionId(session), self.next_socket());
-        self.clients.insert(name, Client { node, session, accepted_at_us, ..Client::default() });
+        let (session, socket) = (SessionId(session), self.next_socket());
+        self.clients.insert(name, Client { node, session, socket, ..Client::default() });
         self.send_attach(name, None, None);
         self.settle();
         self.received(name)
@@ -288,10 +298,10 @@ impl Stage {
 
     /// Resumes a client on a new socket at its former node, by its token.
     pub(crate) fn resume(&mut self, name: &'static str, token: &str) {
-        let accepted_at_us = self.next_socket();
+        let socket = self.next_socket();
         let client = self.clients.get_mut(name).unwrap();
         client.state.clear();
-        (client.accepted_at_us, client.attachment) = (accepted_at_us, 0);
+        (client.socket, client.rank, client.attachment) = (socket, Rank::NONE, 0);
         self.send_attach(name, Some(token), None);
         self.settle();
     }
@@ -372,15 +382,30 @@ impl Stage {
         self.apply(room, Operation::Join { requester, data: None, capacity: None });
     }
 
+    /// Joins a room by another session of a client, whose rank is 10 s ahead. Returns the rank.
+    pub(crate) fn outrank(&mut self, name: &str, room: &str) -> Rank {
+        let requester = self.requester(name, 1);
+        let (session, rank) = (SessionId([9; 16]), requester.rank.plus(10_000_000));
+        let requester = Requester { session, rank, ..requester };
+        self.apply(room, Operation::Join { requester, data: None, capacity: None });
+        rank
+    }
+
+    /// Returns the rank that a client's edge has for its socket.
+    pub(crate) fn rank(&self, name: &str) -> Rank {
+        self.clients[name].rank
+    }
+
     fn requester(&self, name: &str, number: u64) -> Requester {
-        let Client { session, accepted_at_us, node, attachment, .. } = self.clients[name];
+        let Client { session, rank, node, attachment, .. } = self.clients[name];
         let (client, node) = (ClientId::new(name).unwrap(), NodeId::new(self.nodes[node].id).unwrap());
-        Requester { client, session, accepted_at_us, attachment: u64::from(attachment) << 40, number, node }
+        Requester { client, session, rank, attachment: u64::from(attachment) << 40, number, node }
     }
 
     /// Returns the members of a room at its owner.
     pub(crate) fn members(&self, room: &str) -> Vec<String> {
-        let owned = self.nodes.iter().find_map(|node| node.core.rooms().owned(room)).cloned().unwrap_or_default();
+        let owned =
+            self.nodes.iter().find_map(|node| node.core.rooms().owned(room)).cloned().unwrap_or_else(|| Room::new(1));
         let member = |(seat, _): (&Seat, _)| match seat.status {
             SeatStatus::Member { place } => Some((place, seat.requester.client.to_string())),
             _ => None,
@@ -467,7 +492,8 @@ impl Stage {
                     last = forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap().0;
                     self.nodes[to].core.batch(now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
                 }
-                self.nodes[from].core.lane_acknowledged(now, peer, exchange, last);
+                let counter = self.nodes[to].core.number(now);
+                self.nodes[from].core.lane_acknowledged(now, peer, exchange, (last, counter)).unwrap();
             }
         }
     }
@@ -494,6 +520,7 @@ impl Stage {
                         assert!(outcome != DeliveryOutcome::Unavailable || !reply.is_empty());
                         (slot, None, reply)
                     }
+                    ToEdge::Ranked { slot, .. } => (slot, None, &[][..]),
                     ToEdge::Prove { slot } => {
                         proven.push(slot);
                         continue;
@@ -504,6 +531,9 @@ impl Stage {
                 let Some(client) = clients.find(|client| (client.node, client.slot) == (node, slot)) else { continue };
                 if let ToEdge::Attached { session, seq, .. } = frame {
                     (client.session, client.seq) = (session, client.seq.max(seq.0));
+                }
+                if let ToEdge::Attached { rank, .. } | ToEdge::Ranked { rank, .. } = frame {
+                    client.rank = rank;
                 }
                 client.states += usize::from(matches!(frame, ToEdge::SessionState { .. }));
                 if let Some(state) = state {

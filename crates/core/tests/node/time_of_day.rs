@@ -18,10 +18,10 @@ fn set_clock(node: &mut Node, seconds: u64) {
 }
 
 /// Connects a client and returns its `welcome`. Then its socket is lost, so its session lingers.
-fn welcome(node: &mut Node, client: &str, accepted_at_us: u8, resume: Option<&str>) -> Value {
+fn welcome(node: &mut Node, client: &str, session: u8, resume: Option<&str>) -> Value {
     let trunk = node.core.trunk_up(node.now);
     let request = Request { resume, ..Request::default() };
-    node.send_frame(trunk, &ToNode::Attach(Attach { request, ..newcomer(0, client, accepted_at_us) }));
+    node.send_frame(trunk, &ToNode::Attach(Attach { request, ..newcomer(0, client, session) }));
     let greeting = node.take_output(trunk).greeting;
     node.send_frame(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Lost, debts: RateDebts::default() });
     serde_json::from_str(&greeting).unwrap()

@@ -11,7 +11,7 @@ use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{
     Change, Member, OpResult, Operation, Requester, Room, RoomEvents, RoomOptions, Rules, SeatStatus,
 };
-use signaling_wire::SessionId;
+use signaling_wire::{Rank, SessionId};
 
 /// Source of the outcomes of signals.
 const OUTCOMES: &str = "";
@@ -153,7 +153,7 @@ impl<F: Frames> Mesh<F> {
         Requester {
             client: ClientId::new(&self.clients[number].name).unwrap(),
             session: SessionId([1; 16]),
-            accepted_at_us: 1,
+            rank: Rank(1),
             attachment: 1,
             number: command,
             node: NodeId::new("node").unwrap(),
@@ -164,7 +164,7 @@ impl<F: Frames> Mesh<F> {
     fn apply(&mut self, name: &str, number: usize, op: &Operation) -> OpResult {
         let room_name = RoomName::new(name).unwrap();
         let rules = Rules { page: self.page, ..Rules::default() }.of(&room_name);
-        let room = self.rooms.entry(name.to_owned()).or_default();
+        let room = self.rooms.entry(name.to_owned()).or_insert_with(|| Room::new(1));
         let result = room.apply(&rules, 1, op);
         let members: Vec<ClientId> = room.seats(&rules).map(|(seat, _)| seat.requester.client.clone()).collect();
         if rules.capacity.is_some_and(|capacity| members.len() >= capacity as usize) {

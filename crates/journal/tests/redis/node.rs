@@ -13,7 +13,7 @@ use signaling_rooms::{
     JournalOutcome, JournalRead, JournalWrite, Operation, Registrations, Request, Requester, RoomSettings, Rules,
 };
 use signaling_wire::trunk::{Attach, DetachReason, ToNode};
-use signaling_wire::{Incarnation, RateDebts, SessionId, resume};
+use signaling_wire::{Incarnation, Rank, RateDebts, SessionId, SocketId, resume};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -115,7 +115,8 @@ impl Node {
     /// Attaches a client, by its slot.
     pub(crate) fn attach(&self, slot: u8, client: &str) {
         let session = SessionId([slot; 16]);
-        let attach = Attach { state: Some(b"admitted"), ..Attach::newcomer(slot.into(), session, client, 1) };
+        let attach =
+            Attach { state: Some(b"admitted"), ..Attach::newcomer(slot.into(), session, client, SocketId([1; 8])) };
         self.send(&ToNode::Attach(attach));
     }
 
@@ -142,7 +143,7 @@ fn requester(client: &str, number: u64) -> Requester {
     Requester {
         client: ClientId::new(client).unwrap(),
         session: SessionId([client.as_bytes()[0]; 16]),
-        accepted_at_us: 1,
+        rank: Rank(1),
         attachment: 1,
         number,
         node: NodeId::new("n0").unwrap(),

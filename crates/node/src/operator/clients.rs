@@ -35,8 +35,8 @@ fn here(core: &NodeCore, page: &Page) -> Clients {
             node: core.settings().id.as_str().to_owned(),
             edge: session.edge.map(str::to_owned),
             session: session.id.to_string(),
-            since_ms: session.accepted_at_us / 1_000,
-            generation: session.accepted_at_us,
+            since_ms: session.since_ms,
+            generation: session.rank.0,
             reliable: session.id.is_reliable(),
         })
     };

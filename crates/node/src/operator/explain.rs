@@ -108,8 +108,8 @@ fn session_at(session: SessionReport<'_>, (recipients, without_outcome): (usize,
     let (messages, bytes) = session.unconfirmed;
     SessionOnNode {
         session: session.id.to_string(),
-        generation: session.accepted_at_us,
-        since_ms: session.accepted_at_us / 1_000,
+        generation: session.rank.0,
+        since_ms: session.since_ms,
         reliable: session.id.is_reliable(),
         resumed: session.resumed,
         edge: session.edge.map(str::to_owned),

@@ -91,7 +91,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let backup = self.backup_for(name);
         self.mesh.unassigned.remove(name);
         self.mesh.alone.remove(name);
-        let clock = self.mesh.clock(self.now);
+        let epoch = self.next_number();
         let Some(owned) = self.mesh.owned.get_mut(name) else { return };
         owned.former.extend(owned.backup.take());
         owned.unconfirmed = backup.as_ref().map(|_| owned.unconfirmed.unwrap_or(owned.at));
@@ -102,7 +102,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             // An epoch without entries and copy was not announced.
             owned.base = owned.at.epoch;
         }
-        owned.at = LogPosition { epoch: clock.max(owned.at.epoch + 1), number };
+        owned.at = LogPosition { epoch, number };
+        owned.room.begin_epoch(epoch);
         owned.is_sent = backup.is_none();
         owned.backup = backup;
         match owned.backup {

@@ -332,7 +332,7 @@ mod tests {
     fn parked_request_of_a_node_that_left_shows_a_loss() {
         for (seen, is_lost) in [(5, false), (8, true)] {
             let mut node = Node::new("n0", &["n0", "n1"]);
-            let (name, mut room) = (node.room_of("n0"), Room::default());
+            let (name, mut room) = (node.room_of("n0"), Room::new(1));
             let join = Operation::Join { requester: requester("alice", "n1", 1), data: None, capacity: None };
             room.apply(&Rules::default(), 1, &join);
             let incarnation = room.stamp().incarnation;

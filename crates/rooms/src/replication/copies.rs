@@ -88,7 +88,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         bytes.extend_from_slice(part);
         if !last {
             self.mesh.partial.insert(key, bytes);
-        } else if let Ok(state) = codec::from_bytes(&bytes) {
+        } else if let Ok(state) = codec::from_bytes::<Room>(&bytes)
+            && self.receive_number(state.highest_number())
+        {
             self.room_copy(sender, key.1, state, (at, base));
         } else {
             self.local.dropped += 1;
@@ -150,7 +152,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if is_new && self.mesh.owner_of(&room) == Some(sender.as_str()) {
             let start = LogPosition { number: 0, ..at };
             let copy = RoomCopy {
-                room: Room::default(),
+                room: Room::new(at.epoch),
                 at: start,
                 base: 0,
                 from: Some(sender.clone()),
@@ -241,7 +243,7 @@ mod tests {
         for former in ["n0", "n1", "n2"].map(id).into_iter().filter(|node| *node != owner).chain([owner.clone()]) {
             let mesh = &mut node.rooms.mesh;
             let at = LogPosition { epoch: 5, number: 1 };
-            let copy = RoomCopy { room: Room::default(), at, base: 0, from: None, givers: BTreeSet::new() };
+            let copy = RoomCopy { room: Room::new(5), at, base: 0, from: None, givers: BTreeSet::new() };
             mesh.copies.insert(room.clone(), copy);
             node.step().room_retired(&former, "r", 6);
             assert_eq!(node.rooms.mesh.waiting_copies(), usize::from(former != owner), "{former}");

@@ -323,14 +323,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.continue_reading();
         let is_full = self.mesh.is_full();
         let clock = self.mesh.clock(self.now);
-        let found = found.filter(|found| found.epoch < MAX_EPOCH && !is_full);
+        let found = found.filter(|found| !is_full && self.receive_number(found.highest_number()));
         let taken = found.filter(|found| {
-            let taken = self.mesh.owned.change(&room, |owned| {
-                let is_taken = owned.room.take_journal(clock, found);
-                // Another owner had the room since this one began its epoch.
-                owned.at.epoch = owned.at.epoch.max(if is_taken { found.epoch } else { 0 });
-                is_taken
-            });
+            let taken = self.mesh.owned.change(&room, |owned| owned.room.take_journal(clock, found));
             taken.unwrap_or_default()
         });
         if let Some(found) = taken {
@@ -393,8 +388,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                         journal.beats.insert((self.now + BEAT_INTERVAL, room.clone()));
                     }
                 }
-                if is_serving && is_later {
-                    owned.at.epoch = epoch;
+                if is_serving && is_later && self.receive_number(epoch) {
                     self.assign_backup(room);
                 }
                 self.mesh.write_whole(room);
@@ -472,7 +466,7 @@ impl<M> Rooms<M> {
 
 #[cfg(test)]
 mod tests {
-    use signaling_wire::{RoomRequestId, SessionId};
+    use signaling_wire::{Rank, RoomRequestId, SessionId};
 
     use super::super::requests::Requester as Request;
     use super::*;
@@ -679,11 +673,7 @@ mod tests {
     fn clients_of_the_journal_are_back_until_they_expire() {
         let mut node = node(NOW);
         let later = Operation::Join {
-            requester: crate::Requester {
-                session: SessionId([2; 16]),
-                accepted_at_us: 2,
-                ..requester("alice", "n0", 1)
-            },
+            requester: crate::Requester { session: SessionId([2; 16]), rank: Rank(2), ..requester("alice", "n0", 1) },
             data: None,
             capacity: None,
         };

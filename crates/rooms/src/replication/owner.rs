@@ -153,7 +153,15 @@ impl MeshRooms {
 
     /// Starts to own a room, without a backup yet. `rank` is the place of its state among copies;
     /// the default for a new room.
-    fn own(&mut self, name: &RoomName, room: Room, (rank, epoch): (LogPosition, u64), former: BTreeSet<NodeId>) {
+    fn own(
+        &mut self,
+        clock: u64,
+        name: &RoomName,
+        mut room: Room,
+        (rank, epoch): (LogPosition, u64),
+        former: BTreeSet<NodeId>,
+    ) {
+        room.begin_epoch(epoch);
         let (at, unconfirmed) = (LogPosition { epoch, number: 0 }, Some(rank));
         let lacking = if rank.epoch > 0 { rank.epoch + 1..epoch } else { 0..0 };
         let (backup, deadline, vacant, is_sent) = (None, None, None, true);
@@ -163,7 +171,7 @@ impl MeshRooms {
         let replaced = self.owned.insert(name.clone(), owned);
         self.begin_journal(name);
         debug_assert!(replaced.is_none(), "{name} has two states");
-        self.update_deadline(epoch, name);
+        self.update_deadline(clock, name);
     }
 }
 
@@ -207,10 +215,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             return;
         }
         if is_new {
-            let epoch = self.mesh.clock(self.now);
+            let (clock, epoch) = (self.mesh.clock(self.now), self.next_number());
             let reads = self.mesh.reads_new_room(self.now, &room);
-            let state = if reads { Room::awaiting_journal(epoch) } else { Room::default() };
-            self.mesh.own(&room, state, (LogPosition::default(), epoch), BTreeSet::new());
+            let state = if reads { Room::awaiting_journal(clock, epoch) } else { Room::new(epoch) };
+            self.mesh.own(clock, &room, state, (LogPosition::default(), epoch), BTreeSet::new());
             let backup = self.backup_for(&room);
             if reads {
                 // The backup needs a copy of the wait.
@@ -224,14 +232,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 }
             }
         }
-        let is_outdated = self.mesh.epoch_of(&room).0 < seen;
-        if is_outdated && is_new {
-            // The clock of an earlier owner was ahead. Nodes ignore results of lower epochs.
-            if let Some(owned) = self.mesh.owned.get_mut(&room) {
-                owned.at.epoch = seen;
-            }
-            self.assign_backup(&room);
-        } else if is_outdated {
+        if self.mesh.epoch_of(&room).0 < seen {
             // Another node has owned the room meanwhile, and this one did not see that view.
             self.mesh.give_up(&room);
             self.mesh.outdated.insert(room.clone(), seen);
@@ -300,7 +301,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             room.nodes().into_iter().for_each(|node| self.mesh.claim_requests.add(name.clone(), node));
             self.mesh.counts.taken_over += 1;
             let seen = self.mesh.outdated.get(name).copied().unwrap_or_default();
-            self.mesh.own(name, room, (at, clock.max(at.epoch.max(seen) + 1)), givers);
+            let epoch = self.next_number();
+            self.mesh.own(clock, name, room, (at, epoch), givers);
             if at.epoch < seen {
                 lost.push(name.clone());
             }
@@ -309,7 +311,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         for (name, node) in reported {
             if !self.mesh.owned.contains_key(&name) && self.mesh.owns(&name) {
                 self.mesh.counts.rebuilt += 1;
-                self.mesh.own(&name, Room::rebuilt(clock), (LogPosition::default(), clock), BTreeSet::new());
+                let epoch = self.next_number();
+                let (room, rank) = (Room::rebuilt(clock, epoch), LogPosition::default());
+                self.mesh.own(clock, &name, room, (rank, epoch), BTreeSet::new());
                 self.read_journal(&name);
                 rooms.push(name.clone());
             }
@@ -348,10 +352,10 @@ mod tests {
     /// Returns a room with a seat by command 2, taken over in epoch 9 from a copy of this epoch.
     fn taken_over(copied: u64) -> OwnedRoom {
         let rules = Rules::default();
-        let (name, mut room) = (RoomName::new("r").unwrap(), Room::default());
+        let (name, mut room) = (RoomName::new("r").unwrap(), Room::new(1));
         room.apply(&rules, 1, &join("n0", 2));
         let mut mesh = MeshRooms::new(&process("n0"), &RoomSettings::default(), ByteTotal::default());
-        mesh.own(&name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
+        mesh.own(1, &name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
         mesh.owned.remove(&name).unwrap()
     }
 
@@ -359,7 +363,7 @@ mod tests {
     fn owner() -> (Node, RoomName) {
         let mut owner = node("n0");
         let name = owner.room_of("n0");
-        owner.rooms.mesh.own(&name, Room::default(), (LogPosition::default(), 9), BTreeSet::new());
+        owner.rooms.mesh.own(1, &name, Room::new(9), (LogPosition::default(), 9), BTreeSet::new());
         (owner, name)
     }
 

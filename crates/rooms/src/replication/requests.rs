@@ -181,7 +181,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         op: &[u8],
     ) {
         match (RoomName::new(room), codec::from_bytes(op)) {
-            (Ok(room), Ok(op)) => self.room_requested(Requester { node: sender.clone(), id }, (room, seen), op),
+            (Ok(room), Ok::<Operation, _>(op)) if self.receive_number(op.highest_number()) => {
+                self.room_requested(Requester { node: sender.clone(), id }, (room, seen), op);
+            }
             _ => self.local.dropped += 1,
         }
     }
@@ -189,8 +191,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Handles the result of a request of this node.
     pub(crate) fn room_result(&mut self, id: RoomRequestId, result: &[u8]) {
         match codec::from_bytes(result) {
-            Ok(result) => self.request_answered(id, result),
-            Err(_) => self.local.dropped += 1,
+            Ok(result) if self.receive_number(OpResult::highest_number(&result)) => self.request_answered(id, result),
+            _ => self.local.dropped += 1,
         }
     }
 

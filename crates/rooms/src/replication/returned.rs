@@ -64,7 +64,7 @@ mod tests {
     fn backup_of(owner: Option<&str>) -> (Node, RoomName) {
         let mut node = Node::new("n0", &["n0", "n1", "n2"]);
         let name = node.room_of("n1");
-        let mut room = Room::default();
+        let mut room = Room::new(1);
         room.apply(
             &Rules::default(),
             1,

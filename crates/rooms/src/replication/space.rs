@@ -85,7 +85,7 @@ impl MeshRooms {
     /// Returns `true` if a join or block must not add bytes here or at the backup.
     fn refuses(&self, now: Instant, room: &RoomName, backup: Option<&NodeId>, op: &Operation) -> bool {
         let known = self.owned.get(room).map(|owned| &owned.room);
-        let growth = known.map_or_else(|| ENTRY_BYTES + crate::Room::default().growth(op), |it| it.growth(op));
+        let growth = known.map_or_else(|| ENTRY_BYTES + crate::Room::new(0).growth(op), |it| it.growth(op));
         let is_recent = |at: &Instant| now.saturating_duration_since(*at) < REPORT_VALIDITY;
         let backup_is_full = || backup.and_then(|backup| self.space.full_peers.get(backup)).is_some_and(is_recent);
         matches!(op, Operation::Join { .. } | Operation::Remove { block: Some(_), .. })

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use signaling_protocol::ClientId;
 
 use super::records::Record;
-use super::{ChangedClients, Room, signed, unsigned};
+use super::{ChangedClients, Room, signed};
 use crate::journal::{JournalRoom, JournalSummary};
 use crate::rules::SETTLE_MS;
 use crate::{Seat, SeatStatus};
@@ -16,8 +16,8 @@ const READ_MS: i64 = 1_000;
 impl Room {
     /// Creates a room that may have clients in its journal. With a capacity it admits no client for
     /// 1 s, or until [`Self::end_wait_for_journal`].
-    pub(crate) fn awaiting_journal(now: u64) -> Self {
-        Self { settled_at: signed(now) + READ_MS, touched: signed(now), ..Self::default() }
+    pub(crate) fn awaiting_journal(now: u64, epoch: u64) -> Self {
+        Self { settled_at: signed(now) + READ_MS, touched: signed(now), ..Self::new(epoch) }
     }
 
     /// Returns `true` before the end of the wait, if there was no change.
@@ -58,8 +58,8 @@ impl Room {
         }
         // Members may have received changes up to 1 s after the journal's last write. Another
         // incarnation has them request the list, and their nodes restore seats.
-        self.incarnation = self.incarnation.max(unsigned(now)).max(incarnation.saturating_add(1));
-        self.version = Some(self.version.unwrap_or(unsigned(now)).max(version).saturating_add(1));
+        self.incarnation = self.incarnation.max(self.epoch).max(incarnation.saturating_add(1));
+        self.version = Some(self.version.unwrap_or(self.epoch).max(version).saturating_add(1));
         if !found.seats.is_empty() {
             self.settled_at = now + SETTLE_MS;
         } else if is_awaited {

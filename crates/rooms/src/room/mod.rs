@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
-use signaling_wire::SessionId;
+use signaling_wire::{Rank, SessionId};
 
 use self::blocks::{Blocks, bytes_of_block};
 pub(crate) use self::changed::ChangedClients;
@@ -25,12 +25,14 @@ use crate::{Change, LeftReason, Member, OpRefusal, OpResult, Operation, Requeste
 
 /// One room. Two copies that apply the same operations at the same times are equal.
 /// All times are in milliseconds since 1970.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Room {
     records: Records,
     blocks: Blocks,
     /// `None`: the room is open.
     closure: Option<Closure>,
+    /// Its present epoch, from which new incarnations and places count.
+    epoch: u64,
     /// Set by the first change, together with `incarnation`.
     version: Option<u64>,
     incarnation: u64,
@@ -39,7 +41,7 @@ pub struct Room {
     keeps_capacity: bool,
     /// `true` if it was full and admits no client any more, see [`Rules::seals`].
     is_sealed: bool,
-    /// The latest time given out as a place, so that no two places are equal.
+    /// The last place. The next one is above it, and above the epoch.
     last_place: u64,
     /// End of restoring lost seats. Until then none expires, and rooms with a capacity give none.
     settled_at: i64,
@@ -52,6 +54,8 @@ struct Step<'a> {
     rules: &'a Rules,
     now: i64,
     changes: Vec<Change>,
+    /// Rank of the client's last operation, which outranks this one.
+    outranked: Option<Rank>,
     queue_moved: bool,
     /// Nodes of seats that an operator ended.
     informed: BTreeSet<NodeId>,
@@ -59,11 +63,41 @@ struct Step<'a> {
 }
 
 impl Room {
+    /// Creates a room without clients in this epoch, above 0.
+    pub fn new(epoch: u64) -> Self {
+        Self {
+            records: Records::default(),
+            epoch,
+            version: None,
+            incarnation: 0,
+            capacity: None,
+            keeps_capacity: false,
+            is_sealed: false,
+            blocks: Blocks::default(),
+            closure: None,
+            last_place: epoch,
+            settled_at: 0,
+            touched: 0,
+        }
+    }
+
     /// Creates a room in place of a lost one. No seat expires, and with a capacity no client is
     /// admitted, for 5 s and for 5 s after each restored seat.
-    pub fn rebuilt(now: u64) -> Self {
+    pub fn rebuilt(now: u64, epoch: u64) -> Self {
         let settled_at = signed(now) + SETTLE_MS;
-        Self { version: Some(now), incarnation: now, settled_at, touched: signed(now), ..Self::default() }
+        Self { version: Some(epoch), incarnation: epoch, settled_at, touched: signed(now), ..Self::new(epoch) }
+    }
+
+    /// Begins a later epoch: another owner or backup applies operations from now on.
+    pub fn begin_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        self.last_place = self.last_place.max(epoch);
+    }
+
+    /// Returns the highest number of a counter in the room.
+    pub fn highest_number(&self) -> u64 {
+        let numbers = [self.epoch, self.incarnation, self.version.unwrap_or_default(), self.last_place];
+        numbers.into_iter().fold(self.records.highest_rank(), u64::max)
     }
 
     /// Applies an operation, expires unclaimed seats and fills free ones. A time before that of the
@@ -73,7 +107,8 @@ impl Room {
         self.touched = now;
         let was_there = self.version.is_some() || !self.records.is_empty();
         let (changes, informed) = (Vec::new(), BTreeSet::new());
-        let mut step = Step { room: self, rules, now, changes, queue_moved: false, informed, refused: None };
+        let mut step =
+            Step { room: self, rules, now, changes, outranked: None, queue_moved: false, informed, refused: None };
         step.room.blocks.expire(now);
         step.room.closure.take_if(|closure| closure.is_over(now));
         step.carry_out(op);
@@ -101,7 +136,7 @@ impl Room {
     /// see another incarnation and restore their seats, as after [`Room::rebuilt`].
     pub fn lost_operations(&mut self, now: u64) {
         let now = signed(now).max(self.touched);
-        self.incarnation = unsigned(now).max(self.incarnation + 1);
+        self.incarnation = self.epoch.max(self.incarnation + 1);
         self.settled_at = now + SETTLE_MS;
     }
 
@@ -257,8 +292,8 @@ impl Step<'_> {
                 }
                 let mut is_news = false;
                 seats.iter().for_each(|seat| is_news |= self.restore(seat, confirmed_in.0));
-                // A query of the lost room was answered with a version made from the current time.
-                let known = self.room.version.unwrap_or(unsigned(self.now)).max(*version);
+                // A query of the lost room was answered with its epoch as the version.
+                let known = self.room.version.unwrap_or(self.room.epoch).max(*version);
                 self.room.version = Some(known + u64::from(is_news));
             }
             Operation::List { .. } | Operation::Find { .. } => {}
@@ -269,13 +304,14 @@ impl Step<'_> {
     }
 
     fn next_place(&mut self) -> u64 {
-        self.room.last_place = unsigned(self.now).max(self.room.last_place.saturating_add(1));
+        self.room.last_place = self.room.last_place.saturating_add(1);
         self.room.last_place
     }
 
     fn join(&mut self, requester: &Requester, data: Option<&str>, capacity: Option<u32>) {
         let last = self.room.records.last(&requester.client);
         if last.is_some_and(|last| last.is_later_than(requester)) {
+            self.outranked = last.and_then(|last| last.rank_above(requester));
             return;
         }
         if last.is_some_and(|last| last.has_done(requester)) {
@@ -290,7 +326,7 @@ impl Step<'_> {
             self.refused = Some(OpRefusal::Blocked { rest });
             return;
         }
-        let left = last.map_or(0, |last| last.last_leave(requester.session));
+        let left = last.map_or(0, |last| last.last_leave(requester));
         if let Some(known) = self.room.records.get(&requester.client) {
             let status = known.seat.status;
             let changed = data.filter(|data| known.seat.data.as_deref() != Some(data)).map(Box::from);
@@ -339,6 +375,7 @@ impl Step<'_> {
             return self.remember_unknown(client, LastCommand::after_leave(requester), LeftReason::Left);
         };
         if last.is_later_than(requester) || last.has_done(requester) {
+            self.outranked = last.rank_above(requester);
             return;
         }
         let last = LastCommand::after_leave(requester);
@@ -432,7 +469,7 @@ impl Step<'_> {
     fn claim(&mut self, requester: &Requester) {
         let known = self.room.records.get(&requester.client);
         let Some(known) = known.filter(|known| !known.last().outdates(requester)).cloned() else { return };
-        let left = known.last().last_leave(requester.session);
+        let left = known.last().last_leave(requester);
         let is_lost = known.last().lacks(requester);
         let order = known.last().order(requester);
         let Record { mut seat, has_ended, .. } = known;
@@ -483,7 +520,7 @@ impl Step<'_> {
         self.room.last_place = self.room.last_place.max(place);
         // Further seats may follow.
         self.room.settled_at = self.now + SETTLE_MS;
-        let left = last.map_or(0, |last| last.last_leave(seat.requester.session));
+        let left = last.map_or(0, |last| last.last_leave(&seat.requester));
         self.put(seat, left);
         is_news
     }
@@ -566,13 +603,13 @@ impl Step<'_> {
             _ => None,
         };
         let (members, more) = listed.map(|after| self.page(after)).unwrap_or_default();
-        let Self { room, rules, now, changes, queue_moved, mut informed, refused } = self;
-        let version = room.version.unwrap_or(unsigned(now)) + changes.len() as u64;
+        let Self { room, rules, now, changes, outranked, queue_moved, mut informed, refused } = self;
+        let version = room.version.unwrap_or(room.epoch) + changes.len() as u64;
         if !changes.is_empty() {
             room.version = Some(version);
         }
         if room.version.is_some() && room.incarnation == 0 {
-            room.incarnation = unsigned(now);
+            room.incarnation = room.epoch;
         }
         let is_news = queue_moved || !changes.is_empty();
         if is_news {
@@ -588,6 +625,7 @@ impl Step<'_> {
             waiting: room.records.waiting_count() as u64,
             informed: if changes.is_empty() { 0 } else { count.saturating_sub(u64::from(is_own)) },
             changes,
+            outranked,
             queue_moved,
             nodes: if is_news { informed.into_iter().collect() } else { Vec::new() },
             statuses,

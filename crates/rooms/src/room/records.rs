@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
-use signaling_protocol::{ClientId, NodeId};
-use signaling_wire::SessionId;
+use signaling_protocol::{ClientId, NodeId, limits};
+use signaling_wire::{Rank, SessionId};
 
 use super::changed::ChangedClients;
 use super::gone::{GoneClient, GoneClients};
-use crate::{LeftReason, Requester, Seat, SeatStatus};
+use crate::{LeftReason, Requester, Seat};
 
 /// Value of [`Record::unclaimed_at`] for a claimed seat: it lives as long as its session and node.
 pub(super) const CLAIMED: i64 = i64::MAX;
@@ -29,7 +29,7 @@ const TEXT_BYTES: usize = 24;
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct LastCommand {
     session: SessionId,
-    accepted_at_us: u64,
+    rank: Rank,
     attachment: u64,
     /// 0: none is known, and the session has ended at its node.
     number: u64,
@@ -40,13 +40,23 @@ pub(super) struct LastCommand {
 impl LastCommand {
     /// Returns `true` if it is of a later session of the client.
     pub(super) fn outdates(&self, requester: &Requester) -> bool {
-        self.session != requester.session
-            && (self.accepted_at_us, self.session) > (requester.accepted_at_us, requester.session)
+        self.session != requester.session && (self.rank, self.session) > (requester.rank, requester.session)
+    }
+
+    /// Returns its rank if that is above the one of an operation.
+    pub(super) fn rank_above(&self, requester: &Requester) -> Option<Rank> {
+        (self.outdates(requester) || self.rank > requester.rank).then_some(self.rank)
     }
 
     /// Returns `true` if the command of `requester`, or a later one of its session, was applied.
     pub(super) fn has_done(&self, requester: &Requester) -> bool {
-        self.session == requester.session && requester.number <= self.number
+        self.session == requester.session && requester.number <= self.number && !self.is_end_before(requester)
+    }
+
+    /// Returns `true` if it is the end of an earlier socket of the session, which has the highest
+    /// number. The later socket counts on from the numbers before.
+    fn is_end_before(&self, requester: &Requester) -> bool {
+        self.number == limits::MAX_REQUEST_ID && self.rank < requester.rank
     }
 
     /// Returns `true` if it is of an earlier session or command than the seat that is claimed: the
@@ -58,9 +68,9 @@ impl LastCommand {
         }
     }
 
-    /// Compares its socket and attachment with those of an operation. `None`: of another session.
+    /// Compares its rank and attachment with those of an operation. `None`: of another session.
     pub(super) fn order(&self, requester: &Requester) -> Option<Ordering> {
-        let order = (self.accepted_at_us, self.attachment).cmp(&(requester.accepted_at_us, requester.attachment));
+        let order = (self.rank, self.attachment).cmp(&(requester.rank, requester.attachment));
         (self.session == requester.session).then_some(order)
     }
 
@@ -73,13 +83,16 @@ impl LastCommand {
     /// Returns `true` if a node's seat is from before the session's last leave, or of an earlier
     /// attachment of its socket.
     pub(super) fn is_past(&self, seat: &Seat) -> bool {
-        let has_left = self.session == seat.requester.session && seat.requester.number <= self.left;
+        let has_left =
+            self.session == seat.requester.session && seat.requester.number <= self.last_leave(&seat.requester);
         has_left || self.order(&seat.requester) == Some(Ordering::Greater)
     }
 
-    /// Returns the number of a session's last leave. 0: it has not left, or it is another session.
-    pub(super) fn last_leave(&self, session: SessionId) -> u64 {
-        if self.session == session { self.left } else { 0 }
+    /// Returns the number of a session's last leave. 0: it has not left, it is another session, or
+    /// its earlier socket left at its end.
+    pub(super) fn last_leave(&self, requester: &Requester) -> u64 {
+        let counts = self.session == requester.session && !self.is_end_before(requester);
+        if counts { self.left } else { 0 }
     }
 
     /// Returns `true` if no command of its session is known.
@@ -99,8 +112,8 @@ impl LastCommand {
 
     /// Returns a leave by this command.
     pub(super) fn after_leave(requester: &Requester) -> Self {
-        let &Requester { session, accepted_at_us, attachment, number, .. } = requester;
-        Self { session, accepted_at_us, attachment, number, left: number }
+        let &Requester { session, rank, attachment, number, .. } = requester;
+        Self { session, rank, attachment, number, left: number }
     }
 }
 
@@ -124,8 +137,8 @@ impl Record {
     }
 
     pub(super) fn last(&self) -> LastCommand {
-        let Requester { session, accepted_at_us, attachment, number, .. } = self.seat.requester;
-        LastCommand { session, accepted_at_us, attachment, number, left: self.left }
+        let Requester { session, rank, attachment, number, .. } = self.seat.requester;
+        LastCommand { session, rank, attachment, number, left: self.left }
     }
 
     /// Returns `true` if the record is of a later command of the seat's session.
@@ -144,10 +157,7 @@ impl Record {
     }
 
     fn place(&self) -> u64 {
-        match self.seat.status {
-            SeatStatus::Member { place } | SeatStatus::Waiting { place, .. } => place,
-            SeatStatus::Out(_) | SeatStatus::Unknown => 0,
-        }
+        self.seat.status.place()
     }
 
     fn bytes(&self) -> usize {
@@ -341,6 +351,12 @@ impl Records {
     pub(super) fn present_after(&self, after: Option<&ClientId>) -> impl Iterator<Item = &Record> {
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.present.range::<ClientId, _>((behind, Bound::Unbounded)).map(|(_, record)| record.as_ref())
+    }
+
+    /// Returns the highest rank in it. 0: no client is present or remembered.
+    pub(super) fn highest_rank(&self) -> u64 {
+        let gone = self.gone.until(i64::MAX).map(|gone| gone.last.rank);
+        self.present().map(|record| record.seat.requester.rank).chain(gone).max().unwrap_or_default().0
     }
 
     /// Returns the nodes that serve members and waiting clients, sorted.

@@ -57,7 +57,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let can_retransmit = |session: &Socket<'_>| session.resumed && session.is_reliable;
         let Some(session) = self.cx.socket(key).filter(can_retransmit) else { return false };
         let Some(room_session) = self.local.sessions.get_mut(&session.id) else { return false };
-        room_session.accepted_requests.is_retransmission(number, session.accepted_at_us)
+        room_session.accepted_requests.is_retransmission(number, session.socket)
     }
 
     /// Returns the time until the sender's budget allows a broadcast to `members`. `None`: it may
@@ -123,7 +123,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let CommandKind::Broadcast { copy: message, bytes, .. } = kind else { return };
         let Some(session) = self.cx.socket(key) else { return };
         if session.is_reliable {
-            room_session.accepted_requests.record(number, session.accepted_at_us);
+            room_session.accepted_requests.record(number, session.socket);
         }
         let broadcasts = &mut self.local.sockets.entry(key).or_default().broadcasts;
         if let Some(under_way) = broadcasts.get_mut(&number) {

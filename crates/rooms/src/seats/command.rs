@@ -67,6 +67,7 @@ const NOT_ADMITTED: Refusal = refusal(ErrorCode::Forbidden, "your token does not
 const BLOCKED: Refusal = refusal(ErrorCode::Forbidden, "an operator keeps you out of this room for a while");
 const CLOSED: Refusal = refusal(ErrorCode::Forbidden, "an operator has closed this room");
 const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the room may do that");
+const NO_SEAT: Refusal = refusal(ErrorCode::NotInRoom, "the seat of this join has ended: join again");
 const TOO_MANY_ROOMS: Refusal =
     refusal(ErrorCode::Overloaded, "you are in as many rooms as a client may be in: leave one");
 const QUEUE_FULL: Refusal = Refusal {
@@ -86,12 +87,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let Some(session) = self.cx.socket(command.key) else { return };
         self.local.sockets.entry(command.key).or_default().commands += 1;
         let (id, client) = (session.id, session.client_id.clone());
-        let attachment = (session.accepted_at_us, self.local.attachment(session.attachment));
+        let at = self.local.attachment_of(&session);
         // A later socket may have resumed the session.
         let present = self.cx.holder(client.as_str()).filter(|(_, holder)| holder.id == id);
-        let present = present.map(|(_, holder)| (holder.accepted_at_us, self.local.attachment(holder.attachment)));
-        let attachment = present.unwrap_or_default().max(attachment);
-        let new = || RoomSession::new(client, attachment);
+        let at = present.map_or(at, |(_, holder)| self.local.attachment_of(&holder).max(at));
+        let new = || RoomSession::new(client, at);
         let room_session = self.local.session(id, new);
         room_session.commands.push_back(command);
         if room_session.commands.len() == 1 {
@@ -208,7 +208,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Returns the first command of a session if it is the one of this frame. `None`: the session
     /// moved and repeats its command at the next node.
-    fn first_command(&self, (session, key, seq): (SessionId, SocketKey, Seq)) -> Option<Command<M>> {
+    pub(super) fn first_command(&self, (session, key, seq): (SessionId, SocketKey, Seq)) -> Option<Command<M>> {
         let first = self.local.sessions.get(&session)?.commands.front()?;
         ((first.key, first.seq) == (key, seq)).then(|| first.clone())
     }
@@ -316,18 +316,17 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
             // The client left since, another session of it has the seat, or the queue is full.
             SeatStatus::Out(_) | SeatStatus::Unknown => {
-                self.end_seat(session, room);
                 let reason = status.end_by_operator().unwrap_or(LeftReason::Left);
+                let left = self.local.has_seat(session, room).then(|| messages::left(room, reason));
+                self.end_seat(session, room);
                 let max_waiting = match is_reserved(room.as_str()) {
                     true => RoomOptions::of(room).capacity.map(|_| 0),
                     false => self.local.settings.rules.max_waiting,
                 };
                 let is_full = max_waiting.is_some_and(|max| result.waiting >= u64::from(max));
                 self.local.counts.full_queues += u64::from(is_full);
-                return match is_full {
-                    true => self.finish(session, &[], Some(&QUEUE_FULL)),
-                    false => self.finish(session, &[messages::left(room, reason)], None),
-                };
+                let refusal = if is_full { QUEUE_FULL } else { NO_SEAT };
+                return self.finish(session, left.as_slice(), Some(&refusal));
             }
         };
         let former = room_session.seats.remove(room);
@@ -339,7 +338,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let is_changed = former.as_ref().and_then(|local| local.lasting_state(room)) != seat.lasting_state(room);
         room_session.seats.insert(room.clone(), Box::new(seat));
         if let Some(session) = self.cx.socket(command.key).filter(|session| session.is_reliable) {
-            room_session.accepted_requests.record(command.number, session.accepted_at_us);
+            room_session.accepted_requests.record(command.number, session.socket);
         }
         self.local.add_seat(room, session, status, (at, result.epoch));
         self.local.record_epoch(room.as_str(), result.epoch);
@@ -381,6 +380,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.local.held.insert(session, held);
     }
 
+    /// Repeats a session's held command that was sent before, without the rest of its interval.
+    pub(super) fn retry_now(&mut self, session: SessionId) {
+        if let Some(held) = self.local.held.get_mut(&session).filter(|held| held.was_sent) {
+            held.retry_at = self.now.min(held.retry_at);
+            self.retry_held();
+        }
+    }
+
     pub(super) fn retry_held(&mut self) {
         let due = |(session, held): (&SessionId, &HeldCommand)| (self.now >= held.retry_at).then_some(*session);
         let due: Vec<_> = self.local.held.iter().filter_map(due).collect();
@@ -408,7 +415,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     fn answer_first(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let Some(Command { key, seq, id, room, kind, .. }) = room_session.take_first_command() else { return };
-        if matches!(kind, CommandKind::Join { .. } | CommandKind::Leave) && refused.is_none() {
+        if matches!(kind, CommandKind::Join { .. } | CommandKind::Leave) {
             // The session's present socket may differ from the command's. Both receive the result.
             if let Some(present) = self.attached_key(session).filter(|present| *present != key) {
                 messages.iter().for_each(|message| self.notify(present, message.as_slice().into()));

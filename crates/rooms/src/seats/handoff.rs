@@ -10,9 +10,9 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::LocalRooms;
 use super::room_session::{
-    Command, CommandKind, LocalSeat, NO_STATE, RoomSession, attachment_at_next_node, is_behind, is_earlier_attachment,
+    Command, CommandKind, LocalSeat, NO_STATE, RoomSession, SeatAttachment, attachment_at_next_node, is_behind,
 };
-use crate::{Context, Output, Requester, Rooms, Socket, SocketKey, Step};
+use crate::{Context, Output, Requester, Rooms, SocketKey, Step};
 
 impl<M> LocalRooms<M> {
     /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:
@@ -40,9 +40,9 @@ impl<M> LocalRooms<M> {
 
     /// Returns a session's seats for the node that has the session now, or that owns its client.
     fn seats_item<'a>(&self, session: SessionId, room_session: &'a RoomSession<M>) -> Item<'a> {
-        let RoomSession { ref client, accepted_at_us, attachment, .. } = *room_session;
-        let seats = self.seat_states(room_session);
-        Item::Seats { client_id: client.as_str(), session, accepted_at_us, attachment, seats }
+        let SeatAttachment { rank, attachment, socket } = room_session.at;
+        let (client_id, seats) = (room_session.client.as_str(), self.seat_states(room_session));
+        Item::Seats { client_id, session, socket, rank, attachment, seats }
     }
 
     /// Reads seats of the session `requester` from another node, each with the epoch that this node
@@ -79,28 +79,29 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub fn attach_seats(&mut self, key: SocketKey, state: &[u8]) {
         let Some(attached) = self.cx.socket(key) else { return };
         let client = attached.client_id.clone();
-        let Socket { id: session, accepted_at_us, attachment, newcomer, .. } = attached;
-        let attachment = self.local.attachment(attachment);
-        if self.local.sessions.get(&session).is_some_and(|known| known.accepted_at_us > accepted_at_us) {
+        let (session, newcomer, at) = (attached.id, attached.newcomer, self.local.attachment_of(&attached));
+        if self.local.sessions.get(&session).is_some_and(|known| at.is_of_former_socket(known.at)) {
             // The edge attaches a closed socket for its last frames, with outdated state.
             return;
         }
+        let state = SessionState::read(state).unwrap_or_default();
+        if !state.seats.iter().all(|seat| self.receive_number(seat.highest_number())) {
+            self.local.dropped += 1;
+            return;
+        }
         let present = self.cx.holder(client.as_str()).filter(|(holder, later)| *holder != key && later.id == session);
-        if present.is_some_and(|(_, later)| later.accepted_at_us > accepted_at_us) {
+        if present.is_some_and(|(_, later)| at.is_of_former_socket(self.local.attachment_of(&later))) {
             // The later socket resumed the session without these seats and their rooms' states.
-            let state = SessionState::read(state).unwrap_or_default();
-            return self.merge_seats(&client, session, (accepted_at_us, attachment), &state.seats);
+            return self.merge_seats(&client, session, at, &state.seats);
         }
         if !newcomer {
-            let state = SessionState::read(state).unwrap_or_default();
-            self.replace_seats(&client, session, (accepted_at_us, attachment), &state.seats);
+            self.replace_seats(&client, session, at, &state.seats);
         }
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
-        (room_session.accepted_at_us, room_session.attachment, room_session.socket_lost_at) =
-            (accepted_at_us, attachment, None);
+        (room_session.at, room_session.socket_lost_at) = (at, None);
         let mut missed = Vec::new();
         for (room, local) in room_session.seats.iter_mut() {
-            (local.seat.requester.accepted_at_us, local.seat.requester.attachment) = (accepted_at_us, attachment);
+            (local.seat.requester.rank, local.seat.requester.attachment) = (at.rank, at.attachment);
             if newcomer {
                 local.sent_ahead = None;
             }
@@ -117,27 +118,20 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Replaces the seats of a session by the seats from its former node.
-    fn replace_seats(
-        &mut self,
-        client: &ClientId,
-        session: SessionId,
-        (accepted_at_us, first_attachment): (u64, u64),
-        states: &[SeatState<'_>],
-    ) {
+    fn replace_seats(&mut self, client: &ClientId, session: SessionId, at: SeatAttachment, states: &[SeatState<'_>]) {
         if states.is_empty() && !self.local.sessions.contains_key(&session) {
             return;
         }
         let (id, rooms) = (&self.mesh.id, &mut self.local);
-        let new = || RoomSession::from_other_node(client.clone(), (accepted_at_us, first_attachment));
+        let new = || RoomSession::from_other_node(client.clone(), at);
         let requester = rooms.session(session, new).requester(session, MessageNumber::NONE, id);
         let mut seats = rooms.read_seats(self.now, states, &requester);
         let Some(room_session) = rooms.sessions.get_mut(&session) else { return };
-        let (attachment, mut over) = (room_session.attachment, Vec::new());
+        let (known, mut over) = (room_session.at, Vec::new());
         let former = room_session.seats.take();
         for (room, local) in &former {
             // A session that resumed elsewhere from an old state may lack it. The room decides.
-            let may_be_kept = local.seat.requester.accepted_at_us < accepted_at_us;
-            if may_be_kept && !seats.contains_key(room) {
+            if known.is_of_former_socket(at) && !seats.contains_key(room) {
                 seats.insert(room.clone(), (LocalSeat { sent: NO_STATE, ..LocalSeat::clone(local) }, 0));
             } else {
                 over.push((room, &local.seat.requester));
@@ -148,7 +142,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         former.keys().for_each(|room| rooms.remove_seat(room, session));
         for (room, requester) in over {
-            let requester = Requester { attachment, number: limits::MAX_REQUEST_ID, ..requester.clone() };
+            let (attachment, number) = (known.attachment, limits::MAX_REQUEST_ID);
+            let requester = Requester { attachment, number, ..requester.clone() };
             rooms.drop_seat(session, room, requester);
         }
         for (room, (local, epoch)) in seats {
@@ -165,7 +160,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         let first = room_session.first_command();
         room_session.commands.retain(|command| command.key != key);
-        let (has_next, attachment) = (room_session.first_command() != first, room_session.attachment);
+        let (has_next, attachment) = (room_session.first_command() != first, room_session.at.attachment);
         for (room, local) in room_session.seats.take() {
             self.local.remove_seat(&room, session);
             // The session's next node claims the seat, unless both it and the edge are lost.
@@ -185,7 +180,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         // A later socket may have resumed the session before an earlier one joined its first room.
         let holder = self.cx.holder(session.client_id.as_str());
         holder.is_some_and(|(holder, later)| holder != key && later.id == session.id)
-            || known.is_some_and(|known| known.accepted_at_us > session.accepted_at_us)
+            || known.is_some_and(|known| self.local.attachment_of(&session).is_of_former_socket(known.at))
     }
 
     /// Queues a command that gives up all seats of a session, unless a later socket has resumed it.
@@ -200,8 +195,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Sends a former session's seats to the peer node that serves it now. The session may have
     /// resumed there from an older state with fewer seats.
-    pub fn forward_seats(&mut self, node: &NodeId, Attachment { accepted_at_us, session, .. }: Attachment) {
-        let is_older = |known: &&RoomSession<M>| known.accepted_at_us < accepted_at_us && !known.seats.is_empty();
+    pub fn forward_seats(&mut self, node: &NodeId, Attachment { session, socket, rank, .. }: Attachment) {
+        let is_older =
+            |known: &&RoomSession<M>| known.at.socket != socket && known.at.rank < rank && !known.seats.is_empty();
         let Some(former) = self.local.sessions.get(&session).filter(is_older) else { return };
         let mut item = Vec::new();
         self.local.seats_item(session, former).append(&mut item);
@@ -215,27 +211,28 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         &mut self,
         client: &ClientId,
         session: SessionId,
-        (accepted_at_us, attachment): (u64, u64),
+        arrived: SeatAttachment,
         states: &[SeatState<'_>],
     ) {
         let holder = self.cx.holder(client.as_str()).filter(|(_, holder)| holder.id == session);
-        let resumed = holder.map(|(_, holder)| (holder.accepted_at_us, self.local.attachment(holder.attachment)));
+        let resumed = holder.map(|(_, holder)| self.local.attachment_of(&holder));
         let lingers = self.cx.lingers(client, session);
         if resumed.is_none() && !lingers {
             return;
         }
-        let known = self.local.sessions.get(&session).map(|known| (known.accepted_at_us, known.attachment));
-        if known.max(resumed).is_some_and(|present| is_earlier_attachment((accepted_at_us, attachment), present)) {
+        let known = self.local.sessions.get(&session).map(|known| known.at);
+        if known.max(resumed).is_some_and(|present| arrived.is_before_move(present)) {
             // The socket's present attachment began with these seats, and may have left them since.
             return;
         }
-        let attachment = resumed.unwrap_or((accepted_at_us, attachment_at_next_node(attachment, self.local.drops)));
-        let new = || RoomSession::from_other_node(client.clone(), attachment);
+        let attachment = attachment_at_next_node(arrived.attachment, self.local.drops);
+        let at = resumed.unwrap_or(SeatAttachment { attachment, ..arrived });
+        let new = || RoomSession::from_other_node(client.clone(), at);
         let room_session = self.local.session(session, new);
-        if (room_session.accepted_at_us, room_session.attachment) < attachment {
-            (room_session.accepted_at_us, room_session.attachment) = attachment;
+        if room_session.at < at {
+            room_session.at = at;
             for (_, local) in room_session.seats.iter_mut() {
-                local.seat.requester.accepted_at_us = attachment.0;
+                local.seat.requester.rank = at.rank;
             }
         }
         let requester = room_session.requester(session, MessageNumber::NONE, &self.mesh.id);
@@ -282,7 +279,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::Node;
+    use crate::fixtures::{Node, seat_attachment};
 
     /// Returns a member's seat, with a state of the room's epoch 9.
     fn seat_of_r() -> SeatState<'static> {
@@ -304,7 +301,7 @@ mod tests {
     fn seat_from_another_node_shows_the_epoch_that_confirmed_it() {
         let mut node = Node::new("n0", &["n0", "n1"]);
         let (client, room) = (ClientId::new("alice").unwrap(), RoomName::new("r").unwrap());
-        node.step().replace_seats(&client, SessionId([1; 16]), (1, 1), &[seat_of_r()]);
+        node.step().replace_seats(&client, SessionId([1; 16]), seat_attachment(1, 1), &[seat_of_r()]);
         assert!(node.rooms.local.is_outdated(&room, 8) && !node.rooms.local.is_outdated(&room, 9));
     }
 
@@ -314,7 +311,7 @@ mod tests {
         let room = RoomName::new("r").unwrap();
         for (number, epoch, has_state) in [(1, 9, true), (2, 9, true), (3, 8, false)] {
             let (client, session) = (ClientId::new(&format!("c{number}")).unwrap(), SessionId([number; 16]));
-            node.step().replace_seats(&client, session, (1, 1), &[SeatState { epoch, ..seat_of_r() }]);
+            node.step().replace_seats(&client, session, seat_attachment(1, 1), &[SeatState { epoch, ..seat_of_r() }]);
             let sent = node.rooms.local.seat(session, &room).unwrap().sent;
             assert_eq!(sent != NO_STATE, has_state, "{number}");
         }

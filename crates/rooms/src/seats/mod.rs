@@ -15,6 +15,7 @@
 //! | commands and broadcasts of sockets without an answer | `sockets` |
 //! | seats: claimed, restored after a loss of the room, dropped | `presence` |
 //! | seats that move between nodes | `handoff` |
+//! | commands whose socket has too low a rank | `ranks` |
 //! | seats that a token does not admit any more | `rights` |
 //! | operations for owners | `task` |
 
@@ -29,6 +30,7 @@ mod limits;
 mod local_room;
 mod messages;
 mod presence;
+mod ranks;
 mod rights;
 mod room_session;
 mod scope;
@@ -53,12 +55,12 @@ use self::sockets::SocketWork;
 pub use self::command::Refusal;
 pub(crate) use self::messages::change_from_wire;
 pub use self::presence::CHECKS_PER_SWEEP;
-pub use self::room_session::{Command, CommandKind};
+pub use self::room_session::{Command, CommandKind, SeatAttachment};
 pub(crate) use self::task::RoomTask;
 use self::task::Urgency;
 use crate::counted::{ByteTotal, CountedMap};
 use crate::outputs::Outputs;
-use crate::{OpResult, Rooms, Rules, SeatStatus, SocketKey, Unavailable};
+use crate::{OpResult, Rooms, Rules, SeatStatus, Socket, SocketKey, Unavailable};
 
 /// Room settings of a node: times and limits.
 #[derive(Debug, Clone, Copy)]
@@ -242,9 +244,10 @@ impl<M> LocalRooms<M> {
         })
     }
 
-    /// Returns the number of a session's last attachment, with the drops of this node.
-    fn attachment(&self, attachments: u32) -> u64 {
-        room_session::later_attachment(u64::from(attachments) << 40, self.drops)
+    /// Returns the attachment of a session's socket, with the drops of this node.
+    fn attachment_of(&self, socket: &Socket<'_>) -> SeatAttachment {
+        let attachment = room_session::later_attachment(u64::from(socket.attachment) << 40, self.drops);
+        SeatAttachment { rank: socket.rank, attachment, socket: socket.socket }
     }
 
     pub(crate) fn local_rooms(&self) -> impl Iterator<Item = &RoomName> {

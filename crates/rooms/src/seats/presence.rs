@@ -86,7 +86,7 @@ impl<M> LocalRooms<M> {
                 latest = *sent;
             }
             let mut seat = seat.clone();
-            seat.requester.attachment = room_session.attachment;
+            seat.requester.attachment = room_session.at.attachment;
             Some(seat)
         };
         let seats = sessions.iter().filter_map(seat).collect();
@@ -333,7 +333,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             let has_moved = self.cx.is_at_peer(room_session.client.as_str(), session);
             for (room, local) in room_session.seats.take() {
                 self.local.remove_seat(&room, session);
-                let (attachment, number) = (room_session.attachment, limits::MAX_REQUEST_ID);
+                let (attachment, number) = (room_session.at.attachment, limits::MAX_REQUEST_ID);
                 let requester = Requester { attachment, number, ..local.seat.requester };
                 if has_moved {
                     // The other node claims the seat, maybe only after the grace time.
@@ -368,7 +368,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// its former node may still send operations that are later than the join.
     pub(super) fn claim_joined_seat_again(&mut self, room: &RoomName, join: &Requester) {
         let is_later = |room_session: &RoomSession<M>| {
-            (room_session.accepted_at_us, room_session.attachment) > (join.accepted_at_us, join.attachment)
+            (room_session.at.rank, room_session.at.attachment) > (join.rank, join.attachment)
                 && room_session.seats.contains_key(room)
         };
         if self.local.sessions.get(&join.session).is_some_and(is_later) {
@@ -382,13 +382,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if known.as_ref().is_some_and(|room_session| room_session.seats.contains_key(room)) {
             return;
         }
-        let is_same = |known: &&mut RoomSession<M>| known.accepted_at_us == requester.accepted_at_us;
+        let is_same = |known: &&mut RoomSession<M>| known.at.rank == requester.rank;
         let mut attachment = requester.attachment;
         if let Some(room_session) = known.filter(is_same) {
             // Later operations of the session have a later attachment, and claim the seat again.
             self.local.drops += 1;
-            attachment = room_session.attachment;
-            room_session.attachment = later_attachment(attachment, self.local.drops);
+            attachment = room_session.at.attachment;
+            room_session.at.attachment = later_attachment(attachment, self.local.drops);
         }
         let number = limits::MAX_REQUEST_ID;
         self.local.drop_seat(session, room, Requester { attachment, number, ..requester });
@@ -404,11 +404,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 #[cfg(test)]
 mod tests {
     use signaling_protocol::ClientId;
+    use signaling_wire::Rank;
 
     use super::*;
     use crate::RoomSettings;
     use crate::counted::ByteTotal;
-    use crate::fixtures::{Node, requester};
+    use crate::fixtures::{Node, requester, seat_attachment};
 
     #[test]
     fn queued_sessions_are_checked_once_after_the_interval() {
@@ -416,7 +417,7 @@ mod tests {
         let mut rooms = LocalRooms::<()>::new(start, RoomSettings::default(), ByteTotal::default());
         let (first, second) = (SessionId([1; 16]), SessionId([2; 16]));
         for id in [first, second] {
-            rooms.session(id, || RoomSession::new(ClientId::new("alice").unwrap(), (1, 1)));
+            rooms.session(id, || RoomSession::new(ClientId::new("alice").unwrap(), seat_attachment(1, 1)));
             rooms.queue_check(id);
         }
         // Its entry is void, also if the session is known again.
@@ -441,7 +442,11 @@ mod tests {
         let seat = Seat { requester, status: SeatStatus::Member { place: 1 }, data: None };
         let sent = Stamp { incarnation: 1, version: 5 };
         let local = LocalSeat { seat: seat.clone(), sent, confirmed_in: (0, 0), sent_ahead: None, is_over: false };
-        node.rooms.local.session(session, || RoomSession::new(client, (1, 1))).seats.insert(room.clone(), local.into());
+        node.rooms
+            .local
+            .session(session, || RoomSession::new(client, seat_attachment(1, 1)))
+            .seats
+            .insert(room.clone(), local.into());
         node.rooms.local.add_seat(&room, session, seat.status, (sent, 0));
 
         for (place, needs) in [(1, false), (2, true)] {
@@ -459,15 +464,19 @@ mod tests {
         let (client, session) = (join.client.clone(), join.session);
         let (seat, sent) = (Seat { requester: join, status: SeatStatus::Member { place: 1 }, data: None }, NO_STATE);
         let local = LocalSeat { seat, sent, confirmed_in: (0, 0), sent_ahead: None, is_over: false };
-        node.rooms.local.session(session, || RoomSession::new(client, (2, 1))).seats.insert(room.clone(), local.into());
+        node.rooms
+            .local
+            .session(session, || RoomSession::new(client, seat_attachment(2, 1)))
+            .seats
+            .insert(room.clone(), local.into());
         node.rooms.local.add_seat(&room, session, SeatStatus::Member { place: 1 }, (sent, 0));
 
         let cases = [(2, 1, false), (2, 2, false), (2, 0, true), (1, 3, true)];
-        for (accepted_at_us, attachment, is_claimed) in cases {
-            let join = Requester { accepted_at_us, attachment, ..requester("alice", "n0", 1) };
+        for (rank, attachment, is_claimed) in cases {
+            let join = Requester { rank: Rank(rank), attachment, ..requester("alice", "n0", 1) };
             node.step().claim_joined_seat_again(&room, &join);
             let local = node.rooms.local.by_name.get_mut(&room).unwrap();
-            assert_eq!(local.unconfirmed.remove(&session), is_claimed, "socket {accepted_at_us}, {attachment}");
+            assert_eq!(local.unconfirmed.remove(&session), is_claimed, "rank {rank}, {attachment}");
         }
     }
 }

@@ -29,7 +29,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if seats.is_empty() {
             return;
         }
-        let attachment = room_session.attachment;
+        let attachment = room_session.at.attachment;
         self.send_state(session);
         for (room, local) in seats {
             self.local.remove_seat(&room, session);

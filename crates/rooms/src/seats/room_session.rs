@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::seats::SeatState;
-use signaling_wire::{MessageNumber, Seq, SessionId};
+use signaling_wire::{MessageNumber, Rank, Seq, SessionId, SocketId};
 
 use super::accepted_requests::AcceptedRequests;
 use super::task::Purpose;
@@ -23,7 +23,7 @@ pub(super) fn is_behind(sent: Stamp, known: Stamp) -> bool {
     sent.incarnation != known.incarnation || sent.version < known.version
 }
 
-/// Returns the number of the same attachment after these drops ([`RoomSession::attachment`]).
+/// Returns the number of the same attachment after these drops ([`SeatAttachment::attachment`]).
 pub(super) fn later_attachment(attachment: u64, drops: u32) -> u64 {
     (attachment >> 32 << 32) + u64::from(drops)
 }
@@ -34,13 +34,30 @@ pub(super) fn attachment_at_next_node(attachment: u64, drops: u32) -> u64 {
     later_attachment(attachment.saturating_add(1 << 32), drops)
 }
 
-/// Returns `true` if the first of two pairs of socket and attachment is earlier, of the same
-/// socket.
-pub(super) fn is_earlier_attachment(
-    (socket, attachment): (u64, u64),
-    (present, present_attachment): (u64, u64),
-) -> bool {
-    socket == present && attachment >> 40 < present_attachment >> 40
+/// The socket of a session, and its attachment to a node. Of two of a session the greater one is
+/// the later, by the order of the fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SeatAttachment {
+    /// Rank of the socket.
+    pub rank: Rank,
+    /// Orders operations with one rank: the one with the higher number is later. Bits from 40 on
+    /// count the attachments with that socket, bits 32 to 39 the moves while the session lingers.
+    /// The low 32 bits have the number of seats that the node had dropped during their sessions.
+    pub attachment: u64,
+    /// The socket.
+    pub socket: SocketId,
+}
+
+impl SeatAttachment {
+    /// Returns `true` if it is an earlier attachment of the same socket, whatever its rank.
+    pub(super) fn is_before_move(self, present: Self) -> bool {
+        self.socket == present.socket && self.attachment >> 40 < present.attachment >> 40
+    }
+
+    /// Returns `true` if it is of an earlier socket of the session.
+    pub(super) fn is_of_former_socket(self, present: Self) -> bool {
+        self.socket != present.socket && self.rank < present.rank
+    }
 }
 
 /// A session's seat in a room, and what its client received of the room.
@@ -179,12 +196,8 @@ impl<M> Command<M> {
 #[derive(Debug)]
 pub(super) struct RoomSession<M> {
     pub(super) client: ClientId,
-    /// Time at which its last socket was accepted, in microseconds since 1970.
-    pub(super) accepted_at_us: u64,
-    /// Orders operations with one `accepted_at_us`: the one with the higher number is later. Bits
-    /// from 40 on count the attachments with that socket, bits 32 to 39 the moves while it lingers.
-    /// The low 32 bits have the number of seats that this node had dropped during their sessions.
-    pub(super) attachment: u64,
+    /// Its last socket and attachment.
+    pub(super) at: SeatAttachment,
     /// Its seats, by room. Boxed: the smallest map has space for eleven values, and most sessions
     /// have one seat.
     pub(super) seats: CountedMap<Box<LocalSeat>>,
@@ -202,11 +215,10 @@ pub(super) struct RoomSession<M> {
 }
 
 impl<M> RoomSession<M> {
-    pub(super) fn new(client: ClientId, (accepted_at_us, attachment): (u64, u64)) -> Self {
+    pub(super) fn new(client: ClientId, at: SeatAttachment) -> Self {
         Self {
             client,
-            accepted_at_us,
-            attachment,
+            at,
             seats: CountedMap::new(&ByteTotal::default()),
             commands: VecDeque::new(),
             found: Vec::new(),
@@ -218,8 +230,8 @@ impl<M> RoomSession<M> {
 
     /// Creates a session from another node, without its seats. The other node may have accepted
     /// broadcasts of it.
-    pub(super) fn from_other_node(client: ClientId, attachment: (u64, u64)) -> Self {
-        Self { accepted_requests: AcceptedRequests::from_other_node(), ..Self::new(client, attachment) }
+    pub(super) fn from_other_node(client: ClientId, at: SeatAttachment) -> Self {
+        Self { accepted_requests: AcceptedRequests::from_other_node(), ..Self::new(client, at) }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -249,8 +261,8 @@ impl<M> RoomSession<M> {
 
     /// Returns the requester for the owner: this session at `node`, with the number of a command.
     pub(super) fn requester(&self, session: SessionId, number: MessageNumber, node: &NodeId) -> Requester {
-        let Self { ref client, accepted_at_us, attachment, .. } = *self;
-        Requester { client: client.clone(), session, accepted_at_us, attachment, number: number.0, node: node.clone() }
+        let SeatAttachment { rank, attachment, .. } = self.at;
+        Requester { client: self.client.clone(), session, rank, attachment, number: number.0, node: node.clone() }
     }
 }
 

@@ -120,6 +120,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if let (Some(why), &Purpose::Command { session, key, seq }) = (result.refused, &purpose) {
             return self.join_refused((session, key, seq), &room, why);
         }
+        if let (Some(above), &Purpose::Command { session, key, seq }) = (result.outranked, &purpose) {
+            return self.outranked((session, key, seq), above);
+        }
         self.charge(&purpose, (&room, &op), &result);
         let is_state = matches!(purpose, Purpose::State { .. });
         let is_lost = !is_state && self.detect_loss(&room, &purpose, result.stamp());

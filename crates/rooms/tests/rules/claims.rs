@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use signaling_protocol::NodeId;
 use signaling_rooms::{LeftReason, OpResult, Operation, Requester, Room, Rules, Seat, SeatStatus};
-use signaling_wire::{SessionId, codec};
+use signaling_wire::{Rank, SessionId, codec};
 
 use crate::operations::step;
 use crate::test_room::{STALE, START_MS as T, ahead, changes_of, is_member, requester, rules, seat};
@@ -48,7 +48,7 @@ fn touch() -> Operation {
 
 /// Joins clients at time [`T`], each by its first command, from `(client, node)`.
 fn room_of(rules: &Rules, clients: &[(&str, &str)]) -> Room {
-    let mut room = Room::default();
+    let mut room = Room::new(1);
     for (client, on) in clients {
         room.apply(rules, T, &join(at(client, on, 1, 1)));
     }
@@ -67,7 +67,7 @@ fn claimed_seat_does_not_expire() {
 
 #[test]
 fn join_creates_a_room_unless_one_was_there() {
-    let (rules, mut room) = (rules(1), Room::default());
+    let (rules, mut room) = (rules(1), Room::new(1));
     let mut created = |op: Operation| room.apply(&rules, T, &op).created;
     assert!(!created(Operation::List { after: None }));
     assert!(!created(Operation::SetCapacity { capacity: Some(1) }), "the token of the first client may set it");
@@ -76,7 +76,7 @@ fn join_creates_a_room_unless_one_was_there() {
     assert!(!created(join(at("bob", "b", 1, 1))));
     assert!(!created(leave(at("alice", "a", 1, 2))));
     assert!(!created(join(at("alice", "a", 1, 3))), "the room remembers its clients");
-    let mut rebuilt = Room::rebuilt(T);
+    let mut rebuilt = Room::rebuilt(T, T);
     assert!(!rebuilt.apply(&rules, T, &join(at("alice", "a", 1, 1))).created);
 }
 
@@ -147,7 +147,7 @@ fn operation_from_before_a_move_does_not_bring_the_seat_back() {
         (vec![dropped(at("alice", "b", 2, 5)), claim(at("alice", "a", 3, 5))], ("a", 5, None)),
         (vec![dropped(at("alice", "b", 3, 5)), claim(at("alice", "b", 2, 5))], ("b", 5, ended)),
     ] {
-        let mut room = Room::default();
+        let mut room = Room::new(1);
         room.apply(&rules, T, &join(at("alice", "b", 2, 5)));
         for op in &ops {
             assert_eq!(changes_of(&room.apply(&rules, T + 1, op)), [""; 0], "{ops:?}");
@@ -178,13 +178,13 @@ fn leave_from_before_a_move_counts_at_the_next_node_alone() {
 fn claim_of_a_command_that_the_room_lost_changes_nothing() {
     let rules = rules(1);
     let mut room = room_of(&rules, &[("alice", "a")]);
-    let of_session = |accepted_at_us| Requester { session: SessionId([9; 16]), accepted_at_us, ..requester("alice") };
-    let accepted_at_us = requester("alice").accepted_at_us;
+    let of_session = |rank| Requester { session: SessionId([9; 16]), rank: Rank(rank), ..requester("alice") };
+    let Rank(rank) = requester("alice").rank;
     for (requester, is_lost) in [
         (at("alice", "a", 1, 1), false),
         (at("alice", "b", 2, 2), true),
-        (of_session(accepted_at_us + 1), true),
-        (of_session(accepted_at_us - 1), false),
+        (of_session(rank + 1), true),
+        (of_session(rank - 1), false),
     ] {
         let claim = claim(requester);
         assert_eq!(room.has_lost_command(&claim), is_lost, "{claim:?}");
@@ -196,7 +196,7 @@ fn claim_of_a_command_that_the_room_lost_changes_nothing() {
 #[test]
 fn rebuilt_room_restores_seats_before_it_admits() {
     let rules = rules(1);
-    let mut room = Room::rebuilt(T);
+    let mut room = Room::rebuilt(T, T);
     assert_eq!((room.stamp().incarnation, room.deadline(&rules)), (T, Some(T + SETTLE_MS)));
     assert!(!room.is_finished(T + SETTLE_MS - 1) && room.is_finished(T + SETTLE_MS));
 
@@ -220,7 +220,7 @@ fn rebuilt_room_restores_seats_before_it_admits() {
 #[test]
 fn rebuilt_room_gets_its_own_capacity_back() {
     let rules = rules(1);
-    let mut room = Room::rebuilt(T);
+    let mut room = Room::rebuilt(T, T);
     let restore = |capacity| {
         let seats = vec![seat(requester("alice"), SeatStatus::Member { place: 7 })];
         Operation::Restore { seats, confirmed_in: (0, 0), version: T, capacity }
@@ -238,7 +238,7 @@ fn rebuilt_room_gets_its_own_capacity_back() {
 fn capacity_of_a_token_leaves_with_the_last_seat() {
     let rules = rules(0);
     for (by_operator, expected) in [(false, None), (true, Some(1))] {
-        let mut room = Room::default();
+        let mut room = Room::new(1);
         let join = |name, number| {
             let capacity = Some(1).filter(|_| !by_operator);
             Operation::Join { requester: at(name, "a", 1, number), data: None, capacity }
@@ -294,7 +294,7 @@ fn seat_is_not_restored_after_its_session_ended_later() {
     let rules = rules(0);
     // Attachments at the node that ended the session, and at the node that restores the seat.
     for (ended, attachment, is_restored) in [(2, 1, false), (1, 2, true)] {
-        let mut room = Room::rebuilt(T);
+        let mut room = Room::rebuilt(T, T);
         let (requester, keep) = (at("alice", "b", ended, u64::MAX), Duration::ZERO);
         room.apply(&rules, T + 1, &Operation::Drop { requester, keep });
         let restored = at("alice", "a", attachment, 3);
@@ -384,7 +384,7 @@ fn room_is_finished_when_no_client_is_remembered() {
         (vec![capacity(Some(3)), capacity(None)], Some(1)),
         (vec![join(at("alice", "a", 1, 1)), capacity(Some(3)), leave("alice")], Some(remembered + DAY_MS + 1)),
     ] {
-        let mut room = Room::default();
+        let mut room = Room::new(1);
         ops.iter().for_each(|op| drop(room.apply(&rules, T, op)));
         let mut finished = None;
         // An owner applies an operation at each deadline until the room is finished.
@@ -437,7 +437,7 @@ proptest! {
     #[test]
     fn copy_stays_equal_when_it_applies_the_same_log(log in log()) {
         let rules = Rules { max_waiting: Some(2), stale_at_once: 2, ended_at_once: 2, ..rules(2) };
-        let (mut room, mut copy, mut now) = (Room::default(), Room::default(), T);
+        let (mut room, mut copy, mut now) = (Room::new(1), Room::new(1), T);
         for (seconds, is_sent, entry) in log {
             now += seconds * 1_000;
             if is_sent {
@@ -453,7 +453,7 @@ proptest! {
     #[test]
     fn room_changes_by_itself_only_at_its_deadline(log in log()) {
         let rules = Rules { max_waiting: Some(2), ..rules(2) };
-        let (mut room, mut now) = (Room::default(), T);
+        let (mut room, mut now) = (Room::new(1), T);
         for (seconds, _, entry) in log {
             now += seconds * 1_000;
             if room.deadline(&rules).is_none_or(|deadline| deadline > now) {

@@ -39,16 +39,24 @@ proptest! {
         steps in prop::collection::vec((step(), prop::bool::weighted(0.03), any::<bool>()), 1..40),
     ) {
         let mut mesh = Mesh::new(nodes, rules);
-        let (name, mut room, mut now) = (RoomName::new("lobby").unwrap(), Room::default(), START_MS);
+        let (name, mut room, mut now) = (RoomName::new("lobby").unwrap(), Room::new(1), START_MS);
+        let mut last_epoch = 0;
         for (at, ((seconds, op), is_replaced, is_crash)) in steps.into_iter().enumerate() {
             now += seconds * 1_000;
             mesh.now_ms = now;
             if is_replaced && mesh.replace_owner(&name, is_crash) {
                 room.unclaim(now, None);
             }
-            let expected = apply_as_owner(&mut room, &rules, now, &op);
             let request = Request { room: name.clone(), op };
-            prop_assert_eq!(mesh.apply(&request), expected, "step {}: {:?}", at, request);
+            let (epoch, result) = mesh.apply(&request);
+            prop_assert!(epoch >= last_epoch);
+            if last_epoch == 0 {
+                room = Room::new(epoch);
+            }
+            room.begin_epoch(epoch);
+            last_epoch = epoch;
+            let expected = apply_as_owner(&mut room, &rules, now, &request.op);
+            prop_assert_eq!(result, expected, "step {}: {:?}", at, request);
         }
     }
 }

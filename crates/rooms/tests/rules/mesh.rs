@@ -37,8 +37,9 @@ impl Mesh {
         mesh
     }
 
-    /// Applies an operation that one node requests, each time another one.
-    pub(crate) fn apply(&mut self, request: &Request) -> OpResult {
+    /// Applies an operation that one node requests, each time another one. Returns the epoch and
+    /// the result, without the epoch.
+    pub(crate) fn apply(&mut self, request: &Request) -> (u64, OpResult) {
         self.requests += 1;
         let from = self.requests % self.nodes.len();
         self.nodes[from].rooms_mut().request_for_operator(0, request.clone());
@@ -49,7 +50,7 @@ impl Mesh {
         let announced = commit.expect("a node announces the result").result;
         let received = OpResult { changes: Vec::new(), nodes: Vec::new(), queue_moved: false, ..announced.clone() };
         assert_eq!(answer, Ok(received));
-        OpResult { epoch: 0, base: 0, ..announced }
+        (announced.epoch, OpResult { epoch: 0, base: 0, ..announced })
     }
 
     /// Gives a room to another node, or takes its owner's data. Returns `false` without an owner.
@@ -117,7 +118,7 @@ impl Mesh {
                     recipient.batch(now, inbound, batch).unwrap();
                     has_sent = true;
                 }
-                sender.lane_acknowledged(now, peer, opening.exchange, last);
+                sender.lane_acknowledged(now, peer, opening.exchange, (last, recipient.number(now))).unwrap();
             }
         }
         has_sent

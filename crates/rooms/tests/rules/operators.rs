@@ -36,7 +36,7 @@ fn removed_client_is_out_until_it_joins_again() {
 
 #[test]
 fn result_names_the_node_of_the_removed_client() {
-    let (rules, mut room) = (rules(0), Room::default());
+    let (rules, mut room) = (rules(0), Room::new(1));
     for name in ["alice", "bob"] {
         let requester = Requester { node: NodeId::new(name).unwrap(), number: 1, ..requester(name) };
         room.apply(&rules, T, &Operation::Join { requester, data: None, capacity: None });
@@ -48,7 +48,7 @@ fn result_names_the_node_of_the_removed_client() {
 
 #[test]
 fn loss_does_not_undo_a_removal() {
-    let (rules, mut room) = (rules(1), Room::default());
+    let (rules, mut room) = (rules(1), Room::new(1));
     let join = |name, number| {
         let requester = Requester { number, ..requester(name) };
         Operation::Join { requester, data: None, capacity: None }
@@ -87,7 +87,7 @@ fn blocked_client_is_refused_until_the_end_of_its_block() {
 
 #[test]
 fn room_has_at_most_1000_blocks() {
-    let (rules, mut room) = (rules(0), Room::default());
+    let (rules, mut room) = (rules(0), Room::new(1));
     room.apply(&rules, T, &Operation::Join { requester: requester("alice"), data: None, capacity: None });
     for number in 0..1_000 {
         assert_eq!(room.apply(&rules, T, &block(&format!("c{number}"), SECOND)).refused, None);
@@ -100,7 +100,7 @@ fn room_has_at_most_1000_blocks() {
 
 #[test]
 fn block_bars_a_seat_that_is_restored_later() {
-    let (rules, mut room) = (rules(0), Room::rebuilt(T));
+    let (rules, mut room) = (rules(0), Room::rebuilt(T, T));
     room.apply(&rules, T, &block("alice", SECOND));
     let seats = vec![seat(requester("alice"), SeatStatus::Member { place: T })];
     let restore = Operation::Restore { seats, confirmed_in: (0, 0), version: 0, capacity: None };
@@ -110,7 +110,7 @@ fn block_bars_a_seat_that_is_restored_later() {
 
 #[test]
 fn room_without_clients_is_kept_until_its_blocks_end() {
-    let (rules, mut room) = (rules(0), Room::default());
+    let (rules, mut room) = (rules(0), Room::new(1));
     room.apply(&rules, T, &block("alice", SECOND));
     assert_eq!((room.deadline(&rules), room.is_finished(T + 999)), (Some(T + 1_000), false));
     assert!(room.is_finished(T + 1_000));
@@ -137,7 +137,7 @@ fn closed_room_ends_its_seats_and_refuses_joins() {
 
 #[test]
 fn closed_room_opens_when_all_its_seats_have_ended() {
-    let (rules, mut room) = (Rules { ended_at_once: 2, ..rules(2) }, Room::default());
+    let (rules, mut room) = (Rules { ended_at_once: 2, ..rules(2) }, Room::new(1));
     for name in ["alice", "bob", "carol", "dave", "eve"] {
         let requester = Requester { number: 1, ..requester(name) };
         room.apply(&rules, T, &Operation::Join { requester, data: None, capacity: None });
@@ -154,7 +154,7 @@ fn closed_room_opens_when_all_its_seats_have_ended() {
 
 #[test]
 fn closed_room_bars_seats_that_are_restored_later() {
-    let (rules, mut room) = (rules(0), Room::rebuilt(T));
+    let (rules, mut room) = (rules(0), Room::rebuilt(T, T));
     room.apply(&rules, T, &Operation::Close { time: None });
     let seats = vec![seat(requester("alice"), SeatStatus::Member { place: T })];
     let restore = Operation::Restore { seats, confirmed_in: (0, 0), version: 0, capacity: None };
@@ -166,7 +166,7 @@ fn closed_room_bars_seats_that_are_restored_later() {
 fn room_without_clients_is_kept_while_it_is_closed() {
     let (rules, day) = (rules(0), 86_400_000);
     for (time, kept) in [(Some(SECOND), 1_000), (None, day + 1)] {
-        let mut room = Room::default();
+        let mut room = Room::new(1);
         room.apply(&rules, T, &Operation::Close { time });
         assert_eq!((room.deadline(&rules), room.is_finished(T + kept - 1)), (Some(T + kept), false));
         assert!(room.is_finished(T + kept));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Change, LeftReason, OpResult, Operation, Request, Requester, Room, Rules, Seat, SeatStatus};
-use signaling_wire::SessionId;
+use signaling_wire::{Rank, SessionId};
 
 use crate::mesh::Mesh;
 
@@ -44,7 +44,7 @@ impl TestRoom {
     /// Creates a room in a mesh of this number of nodes. 0: by the rules alone.
     pub(crate) fn new(rules: Rules, nodes: usize) -> Self {
         let owner = match nodes {
-            0 => Owner::Rules(Box::default()),
+            0 => Owner::Rules(Box::new(Room::new(START_MS))),
             _ => Owner::Mesh(Mesh::new(nodes, rules)),
         };
         Self { owner, rules, name: RoomName::new("lobby").unwrap(), now_ms: START_MS, numbers: 0 }
@@ -59,7 +59,7 @@ impl TestRoom {
             Owner::Rules(room) => room.apply(&self.rules, self.now_ms, &op),
             Owner::Mesh(mesh) => {
                 mesh.now_ms = self.now_ms;
-                mesh.apply(&Request { room: self.name.clone(), op })
+                mesh.apply(&Request { room: self.name.clone(), op }).1
             }
         }
     }
@@ -104,7 +104,7 @@ impl TestRoom {
     pub(crate) fn lose(&mut self) {
         self.name = RoomName::new(&format!("{}-without-data", self.name)).unwrap();
         if let Owner::Rules(room) = &mut self.owner {
-            **room = Room::default();
+            **room = Room::new(self.now_ms + 1_000);
         }
     }
 
@@ -122,7 +122,7 @@ pub(crate) fn requester(name: &str) -> Requester {
     Requester {
         client: ClientId::new(name).unwrap(),
         session: SessionId(session),
-        accepted_at_us: 1_800_000_000_000_000,
+        rank: Rank(1_800_000_000_000_000),
         attachment: 0,
         number: 0,
         node: NodeId::new("node-0").unwrap(),

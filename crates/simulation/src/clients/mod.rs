@@ -126,7 +126,6 @@ impl World {
     /// Returns the admission request of a socket's client, at random with its resume token.
     pub(crate) fn newcomer(&mut self, id: SocketId) -> Option<Newcomer> {
         let drawn = self.rng.bytes();
-        let accepted_at_us = self.agenda.now();
         let socket = &mut self.sockets[id];
         let client = &self.clients[socket.client];
         let reliable = client.reliable.is_some();
@@ -136,7 +135,8 @@ impl World {
         let client_id = ClientId::new(&format!("c{}", socket.client)).ok()?;
         let resume = resume.map(|token| PresentedToken(token.into()));
         let request = ConnectRequest { path: "/v1/connect".to_owned(), resume, ..ConnectRequest::default() };
-        Some(Newcomer { client_id, session: SessionId::new(drawn, reliable), accepted_at_us, reliable, request })
+        let (session, socket) = (SessionId::new(drawn, reliable), wire_id(id));
+        Some(Newcomer { client_id, session, socket, since_ms: self.agenda.now() / MS, reliable, request })
     }
 
     /// Ends a client's socket, if it has one, by `exit`. The edge detects it after `noticed_after`,
@@ -224,6 +224,11 @@ impl World {
             self.client_disconnects(index, Exit::GOODBYE, MS);
         }
     }
+}
+
+/// Returns the id of a socket between servers.
+pub(crate) fn wire_id(id: SocketId) -> signaling_wire::SocketId {
+    signaling_wire::SocketId((id as u64).to_be_bytes())
 }
 
 /// Numbers a plain client's request by its index: messages from 1, room requests from `FIRST_ASK`.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use signaling_rooms::{OpResult, Operation, Requester};
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Slot, ToEdge, ToNode, Unwritten};
-use signaling_wire::{BatchNumber, Elapsed, MessageNumber, RemainingTtl, Seq, codec};
+use signaling_wire::{BatchNumber, Elapsed, MessageNumber, Rank, RemainingTtl, Seq, codec};
 
 use super::Mutant;
 
@@ -19,7 +19,7 @@ impl Mutant {
                 ToNode::Attach(attach) => {
                     stored.insert(attach.slot, attach.seq);
                     match self {
-                        Self::AcceptanceTime => attach.accepted_at_us = 0,
+                        Self::Ranks => attach.rank = Rank::NONE,
                         Self::Attachments => attach.attachment = 1,
                         Self::Seats => attach.state = attach.state.map(without_seats),
                         _ => {}

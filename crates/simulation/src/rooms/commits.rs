@@ -38,6 +38,14 @@ impl World {
             }
             return;
         }
+        if let Some(Operation::Join { requester, .. }) = &op
+            && let Some(of) = number(requester.client.as_str()).zip(number(room.as_str()))
+        {
+            match result.outranked {
+                Some(_) => self.rooms.outranked.insert(of),
+                None => self.rooms.outranked.remove(&of),
+            };
+        }
         let last = self.rooms.observed.get(&room).copied().unwrap_or_default();
         let own_view = self.nodes[index].server.version;
         let dropped = self.rooms.dropped.get(&(room.clone(), index)).copied();
@@ -114,7 +122,7 @@ impl World {
         if rooms.len() > 1 {
             self.ledger.broken("room owners", format!("{} nodes own {room}", rooms.len()));
         }
-        rooms.into_iter().next().unwrap_or_default()
+        rooms.into_iter().next().unwrap_or_else(|| Room::new(1))
     }
 
     /// Returns the planned rooms, with the capacity that an operator sets. `None`: none is set.

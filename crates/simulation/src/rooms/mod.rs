@@ -7,7 +7,7 @@ mod room_view;
 mod settle;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use signaling_protocol::RoomName;
 use signaling_rooms::{RoomSettings, Rules};
@@ -45,6 +45,8 @@ pub(crate) struct RoomWorld {
     /// Time of the last answer for each room in which its owner may lack members.
     settled_after: BTreeMap<usize, Micros>,
     requests: Vec<RoomRequest>,
+    /// Clients whose last operation in a room had too low a rank, by the room.
+    outranked: BTreeSet<(usize, usize)>,
     /// Number of requests that clients sent.
     said: u64,
     clients: Vec<RoomClient>,
@@ -101,6 +103,7 @@ impl RoomWorld {
         let request = self.requests.get_mut(ask)?;
         // A socket that is read later may carry an earlier request.
         if request.said.is_none_or(|(before, _)| before <= socket) {
+            request.repeated |= request.said.is_some();
             request.said = Some((socket, now));
             self.said += 1;
             request.turn = self.said;

@@ -38,6 +38,8 @@ pub(super) struct RoomRequest {
     pub(super) turn: u64,
     /// `true` once it has its answer, or if it gets none.
     pub(super) answered: bool,
+    /// `true` if it was sent on an earlier socket too.
+    pub(super) repeated: bool,
     /// The owner did not answer, so the answer does not show if the request was carried out.
     pub(super) failed: bool,
 }
@@ -81,7 +83,7 @@ const MAX_REPEATED_STATES: u32 = 5;
 
 impl RoomRequest {
     pub(super) fn new(from: ClientIx, room: usize, what: RequestKind) -> Self {
-        Self { at: 0, from, room, what, said: None, turn: 0, answered: false, failed: false }
+        Self { at: 0, from, room, what, said: None, turn: 0, answered: false, repeated: false, failed: false }
     }
 
     /// Returns the request's text for the wire.
@@ -215,7 +217,7 @@ impl World {
         let Some(request) = self.rooms.requests.get_mut(ask) else {
             return self.ledger.broken("invented", format!("an answer on socket {socket} without a request"));
         };
-        let RoomRequest { from, room, what, turn, said, .. } = *request;
+        let RoomRequest { from, room, what, turn, said, repeated, .. } = *request;
         let name = format!("c{from} on socket {socket}, {what:?} of r{room}");
         if std::mem::replace(&mut request.answered, true) {
             return self.ledger.broken("two outcomes", name);
@@ -231,7 +233,8 @@ impl World {
             (other.from, other.room, other.what) == (from, room, RequestKind::Leave)
                 && other.said.is_some_and(|(on, at)| on == socket && at >= said)
         };
-        let left_since = !self.trouble.any.covers_nothing(said, now) && self.rooms.requests.iter().any(leaves);
+        let is_troubled = !self.trouble.any.covers_nothing(said, now);
+        let left_since = is_troubled && self.rooms.requests.iter().any(leaves);
         let room_client = &mut self.rooms.clients[from];
         if !here {
             // After a leave, other requests for the room get no answer.
@@ -268,9 +271,15 @@ impl World {
                 // After a loss it may have to wait, and receives its position up to 1 s later.
                 (is_in && !left_since && !lost).then_some("refused, though it is in the room")
             }
+            (RequestKind::Join { .. }, SenderResult::NotInRoom) if self.rooms.outranked.contains(&(from, room)) => {
+                Some("refused for the rank of its socket")
+            }
+            // Its first answer was lost, and its seat has ended since.
+            (RequestKind::Join { .. }, SenderResult::NotInRoom) if repeated || is_troubled => None,
             (_, SenderResult::NotInRoom | SenderResult::Unavailable) => Some("refused"),
             (RequestKind::Join { .. }, SenderResult::Ack) => {
-                seat_here.is_none().then_some("done without a report of its seat")
+                let has_seat = seat_here.is_some_and(|seat| !matches!(seat.view, SeatView::Out));
+                (!has_seat).then_some("done without a seat")
             }
             (RequestKind::Leave, SenderResult::Ack) => {
                 let is_out = seat.is_none_or(|seat| matches!(seat.view, SeatView::Out));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Change, OpResult, Operation, Request, Requester, Room as State, Rules, SeatStatus};
-use signaling_wire::SessionId;
+use signaling_wire::{Rank, SessionId};
 
 use super::commits::EPOCH_MS;
 use crate::agenda::{MS, Micros, micros};
@@ -15,7 +15,7 @@ const ROUNDING: Micros = 2 * MS;
 /// A seat, as after the latest observed operation.
 #[derive(Debug, Clone)]
 struct Seat {
-    session: (u64, SessionId),
+    session: (Rank, SessionId),
     node: NodeId,
     /// Position in the waiting queue. `None` means a member.
     waits: Option<u64>,
@@ -109,8 +109,8 @@ impl Watch {
                 SeatStatus::Waiting { place, .. } => Some(place),
                 _ => None,
             };
-            let Requester { client, node, accepted_at_us, session, .. } = seat.requester.clone();
-            (client, Seat { session: (accepted_at_us, session), node, waits, until })
+            let Requester { client, node, rank, session, .. } = seat.requester.clone();
+            (client, Seat { session: (rank, session), node, waits, until })
         };
         let former = std::mem::replace(&mut room.seats, state.seats(&self.rules).map(seat).collect());
         let has_moved = |(client, seat): &(&ClientId, &Seat)| {
@@ -140,7 +140,7 @@ impl Watch {
             Operation::Leave { requester }
                 if matches!(result.statuses[..], [SeatStatus::Out(_) | SeatStatus::Unknown]) =>
             {
-                let session = (requester.accepted_at_us, requester.session);
+                let session = (requester.rank, requester.session);
                 room.seats.retain(|client, seat| *client != requester.client || seat.session > session);
             }
             Operation::Remove { client, .. } => {

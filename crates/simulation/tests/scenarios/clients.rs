@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use signaling_core::edge::{ClientKey, ConnectRequest, EdgeCore, Newcomer, PresentedToken, Reading};
 use signaling_protocol::{ClientId, CloseCode};
-use signaling_wire::SessionId;
 use signaling_wire::trunk::DetachReason;
+use signaling_wire::{SessionId, SocketId};
 
 use crate::mesh::Mesh;
 
@@ -59,7 +59,8 @@ impl Mesh {
         let newcomer = Newcomer {
             client_id: ClientId::new(id).unwrap(),
             session: SessionId::new((u128::from(number) << 64).to_be_bytes(), false),
-            accepted_at_us: number * 1_000,
+            socket: SocketId(number.to_be_bytes()),
+            since_ms: number,
             reliable: false,
             request: ConnectRequest { resume, ..ConnectRequest::default() },
         };

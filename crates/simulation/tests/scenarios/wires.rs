@@ -195,7 +195,9 @@ impl Mesh {
             if !paused.contains(from) && !answers_held_back.contains(&pair(to, from)) {
                 for number in lane.acknowledgements.drain(..) {
                     busy = true;
-                    nodes.get_mut(from).unwrap().lane_acknowledged(*now, lane.peer, lane.number, number);
+                    let acknowledged = (number, nodes[to].number(*now));
+                    let sender = nodes.get_mut(from).unwrap();
+                    sender.lane_acknowledged(*now, lane.peer, lane.number, acknowledged).unwrap();
                 }
             }
         }
