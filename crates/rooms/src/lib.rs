@@ -68,9 +68,8 @@ pub use self::options::{RoomEvents, RoomOptions};
 pub use self::outputs::{Output, Outputs};
 pub use self::replication::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
 pub use self::room::{Room, SeatKind};
-pub use self::rules::Rules;
+pub use self::rules::{RoomRule, Rules};
 pub use self::seats::{
-    CHECKS_PER_SWEEP, Command, CommandKind, Refusal, RoomAnswer, RoomCounts, RoomFigures, RoomRule, RoomSettings,
-    SeatAttachment,
+    CHECKS_PER_SWEEP, Command, CommandKind, Refusal, RoomAnswer, RoomCounts, RoomFigures, RoomSettings, SeatAttachment,
 };
 pub use signaling_protocol::rooms::LeftReason;

@@ -39,6 +39,23 @@ pub struct Rules {
     pub stale_at_once: usize,
     /// Maximum seats of a closed room that one operation ends.
     pub ended_at_once: usize,
+    /// Rule that is broken on purpose. `None`: none. For tests of whole meshes.
+    pub breaks: Option<RoomRule>,
+}
+
+/// Rule of rooms that no change of frames between servers can break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoomRule {
+    /// A member receives no change about itself.
+    OwnChanges,
+    /// An epoch that continues another one than the followed may be a loss.
+    Bases,
+    /// Joins of a blocked client are refused.
+    Blocks,
+    /// A closed room admits no client.
+    Closures,
+    /// A result names the nodes of seats that an operator ended.
+    EndedSeats,
 }
 
 impl Default for Rules {
@@ -53,6 +70,7 @@ impl Default for Rules {
             page_bytes: 48 * 1024,
             stale_at_once: 500,
             ended_at_once: 500,
+            breaks: None,
         }
     }
 }
@@ -66,6 +84,11 @@ impl Rules {
         }
         let RoomOptions { capacity, seals, .. } = RoomOptions::of(room);
         Self { capacity, seals, max_waiting: Some(0), ..*self }
+    }
+
+    /// Returns `true` unless the rule is broken on purpose.
+    pub(crate) fn keeps(&self, rule: RoomRule) -> bool {
+        self.breaks != Some(rule)
     }
 
     /// Returns the milliseconds after which an unclaimed seat expires.

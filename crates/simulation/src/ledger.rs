@@ -38,6 +38,8 @@ pub(crate) enum SenderResult {
     RoomUnavailable,
     /// The client is not a member of the room.
     NotInRoom,
+    /// An operator keeps the client out of the room.
+    Forbidden,
 }
 
 /// Scope of ordering and deduplication: a plain client's socket, a reliable client's session.

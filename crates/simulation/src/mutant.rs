@@ -146,6 +146,12 @@ pub enum Mutant {
     JournalRead,
     /// A process that releases a client removes the entry of another process too.
     Release,
+    /// Rooms admit clients that an operator keeps out.
+    Blocks,
+    /// Rooms admit clients while they are closed.
+    Closures,
+    /// Nodes receive nothing of the seats that an operator ended there.
+    EndedSeats,
     /// Nodes without a view accept trunks and batches.
     MissingView,
 }
@@ -175,8 +181,11 @@ impl Mutant {
     /// Changes the settings of a node's rooms if the mutant breaks them.
     pub(crate) fn rooms(self, settings: &mut RoomSettings) {
         match self {
-            Self::OwnChanges => settings.breaks = Some(RoomRule::OwnChanges),
-            Self::Bases => settings.breaks = Some(RoomRule::Bases),
+            Self::OwnChanges => settings.rules.breaks = Some(RoomRule::OwnChanges),
+            Self::Bases => settings.rules.breaks = Some(RoomRule::Bases),
+            Self::Blocks => settings.rules.breaks = Some(RoomRule::Blocks),
+            Self::Closures => settings.rules.breaks = Some(RoomRule::Closures),
+            Self::EndedSeats => settings.rules.breaks = Some(RoomRule::EndedSeats),
             Self::UnclaimedSeats => settings.rules.stale = NEVER,
             Self::GoneClients => settings.rules.remembered = Duration::ZERO,
             _ => {}

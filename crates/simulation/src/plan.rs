@@ -50,6 +50,9 @@ pub struct Size {
     /// start of a process sets it anew.
     #[arg(long = "skew", value_name = "SECONDS", default_value_t = 0)]
     pub skew_seconds: u64,
+    /// Number of requests of operators that remove or block clients, or close rooms.
+    #[arg(long = "operators", default_value_t = 0)]
+    pub operator_requests: usize,
     /// `true` if edges of all worlds have the normal limits for senders and output; `false` if one
     /// world of six has small ones.
     #[arg(skip)]

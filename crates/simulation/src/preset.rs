@@ -10,6 +10,8 @@ pub enum Preset {
     Default,
     /// Rooms in all worlds.
     Rooms,
+    /// Rooms in which operators remove and block clients, and which they close.
+    Operators,
     /// Rooms, more nodes and many faults.
     Large,
     /// Rooms, and nodes that lose each other for some seconds.
@@ -33,6 +35,7 @@ impl Preset {
         match self {
             Self::Default => "",
             Self::Rooms => "--rooms 100",
+            Self::Operators => "--rooms 100 --operators 8",
             Self::Large => "--rooms 100 --nodes 5 --faults 14",
             Self::Parted => "--rooms 100 --faults 10 --kinds cut-nodes,cut-one-way,flap,pause-node,cut-lane",
             Self::Skewed => "--rooms 100 --skew 3600",

@@ -51,6 +51,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let late_trunks = || Size { faults: 8, hasty_percent: 60, kinds: vec![ShortPause, CutTrunk], ..all() };
     let many_flaps = || Size { faults: 12, clients: 30, kinds: vec![Flap], ..all() };
     let rooms = || Size { rooms_percent: 100, messages: 100, ..all() };
+    let operators = || Size { operator_requests: 40, faults: 1, ..rooms() };
     let short_pauses = || Size { faults: 4, kinds: vec![ShortPause], ..rooms() };
     let lost_rooms = || Size { faults: 10, kinds: vec![Crash, Flap], ..rooms() };
     let one_crash = || Size { faults: 1, messages: 0, kinds: vec![Crash], ..rooms() };
@@ -71,6 +72,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::ClaimSeats => (rooms(), Promise(5)),
         Mutant::RoomEpochs | Mutant::Claims | Mutant::LateDrops => (rooms(), Promise(0)),
         Mutant::Bases => (parted_rooms(), Promise(0)),
+        Mutant::Blocks | Mutant::Closures | Mutant::EndedSeats => (operators(), Promise(0)),
         Mutant::GoneClients => (paused_pair(), Promise(292)),
         Mutant::UnclaimedSeats => (rooms(), Promise(10)),
         // Rooms have a backup, so a single crash loses no operation.

@@ -5,7 +5,7 @@ use clap::ValueEnum as _;
 use signaling_simulation::{Counters, FaultKind, Preset, Size, run, run_digested};
 
 /// Options of a world, its seed, and the violation that it once showed.
-const MENDED: [(&str, u64, &str); 28] = [
+const MENDED: [(&str, u64, &str); 29] = [
     (Preset::Large.options(), 112_004_783, "node back in the view had missed a change"),
     (Preset::Large.options(), 5_200_511, "restored seat above the capacity"),
     (Preset::Large.options(), 5_200_319, "restored seat above the capacity"),
@@ -34,6 +34,11 @@ const MENDED: [(&str, u64, &str); 28] = [
     ("", 60_006_693, "report of held messages postponed a requested retransmission"),
     ("", 30_001_899, "repeated signal was refused though delivered before a handoff"),
     (GHOSTS, 865, "seats of ended sessions were restored, and stayed"),
+    (
+        "--rooms 80 --nodes 4 --edges 3 --faults 12 --hasty 30 --operators 20",
+        4_075,
+        "member learned nothing of the end of its closed room",
+    ),
 ];
 
 /// Options of worlds with rooms in which nodes and edges crash.
@@ -106,6 +111,11 @@ fn no_room_is_rebuilt_after_the_loss_of_one_zone_of_three() {
     }
     assert_eq!(counters.get("crash-zone"), 60);
     assert!(counters.get("rooms: taken over") > 0);
+}
+
+#[test]
+fn promises_to_operators_are_kept_through_faults() {
+    assert_kept(0..50, &Size::of(Preset::Operators.options()));
 }
 
 #[test]

@@ -57,6 +57,18 @@ fn block_survives_the_crash_of_the_owner() {
 }
 
 #[test]
+fn seat_that_ends_while_the_backup_is_lost_is_reported() {
+    let (mut stage, [_, backup, other]) = Stage::ranked_nodes::<3>(0);
+    stage.enter("a", other);
+    stage.isolated = Some(backup);
+    stage.apply("r", remove("a"));
+    stage.settle();
+    assert_eq!(stage.received("a"), [""; 0], "the backup has not announced it");
+    stage.advance(5 * SECOND);
+    assert_eq!(stage.received("a").last().unwrap(), REMOVED);
+}
+
+#[test]
 fn removed_client_of_the_queue_receives_the_reason() {
     let mut stage = Stage::new(&["n0", "n1"], 1).with_members(&[("a", "n0"), ("b", "n1")]);
     stage.apply("r", remove("b"));

@@ -3,6 +3,7 @@
 //! An epoch of a room has one owner and at most one backup. It begins with a copy of the room for
 //! the backup, or with the first entry of a new room. Each has a higher number than the one before.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use signaling_protocol::{NodeId, RoomName};
@@ -147,11 +148,16 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         Some(Fitness { health, distance: self.mesh.candidates.distance(index)? })
     }
 
-    /// Announces the version of a room, so that nodes that miss changes request the state.
+    /// Announces the version of a room, so that nodes that miss changes request the state. Any node
+    /// can have had a seat that an operator ended.
     fn announce_version(&mut self, name: &RoomName) {
         let Some(owned) = self.mesh.owned.get(name) else { return };
         let Stamp { incarnation, version } = owned.room.stamp();
-        let (epoch, base, nodes) = (owned.at.epoch, owned.base, owned.room.nodes());
+        let mut nodes: BTreeSet<_> = owned.room.nodes().into_iter().collect();
+        if owned.room.has_ended_seats() {
+            nodes.extend(self.mesh.members.iter().cloned());
+        }
+        let (epoch, base, nodes) = (owned.at.epoch, owned.base, nodes.into_iter().collect());
         let mut result =
             OpResult { incarnation, epoch, base, version, nodes, queue_moved: true, ..OpResult::default() };
         self.announce(name, &mut result);

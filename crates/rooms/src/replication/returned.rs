@@ -17,12 +17,13 @@ impl MeshRooms {
         alone.or_else(|| backed_up().map(|copy| (copy.room.stamp(), (copy.at.epoch, copy.base))))
     }
 
-    /// Queues the rooms with seats at nodes that have joined the view.
+    /// Queues the rooms with seats at nodes that have joined the view, or with seats of any node
+    /// that an operator ended.
     fn queue_versions(&mut self) {
         for node in std::mem::take(&mut self.joined) {
             let owned = self.owned.iter().map(|(name, owned)| (name, &owned.room));
             let rooms = owned.chain(self.copies.iter().map(|(name, copy)| (name, &copy.room)));
-            let with_seats = rooms.filter(|(_, room)| room.has_seats_at(&node));
+            let with_seats = rooms.filter(|(_, room)| room.has_seats_at(&node) || room.has_ended_seats());
             with_seats.for_each(|(name, _)| self.unsent_versions.add(name.clone(), node.clone()));
         }
     }
@@ -97,6 +98,14 @@ mod tests {
         let (mut node, name) = backup_of(Some("n1"));
         assert_eq!(versions(&mut node), [name.as_str()]);
         assert!(node.rooms.mesh.unsent_versions.is_empty());
+    }
+
+    #[test]
+    fn node_that_returns_gets_versions_of_rooms_with_ended_seats() {
+        let (mut node, name) = backup_of(Some("n1"));
+        let remove = Operation::Remove { client: requester("a", "n2", 1).client, block: None };
+        node.rooms.mesh.copies.change(&name, |copy| copy.room.apply(&Rules::default(), 2, &remove)).unwrap();
+        assert_eq!(versions(&mut node), [name.as_str()]);
     }
 
     #[test]

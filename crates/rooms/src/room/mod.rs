@@ -21,7 +21,9 @@ pub use self::changed::SeatKind;
 use self::closure::Closure;
 use self::records::{CLAIMED, LastCommand, Record, Records, bytes_of_seat};
 use crate::rules::{CAPACITY_KEPT_MS, SETTLE_MS, millis};
-use crate::{Change, LeftReason, Member, OpRefusal, OpResult, Operation, Requester, Rules, Seat, SeatStatus, Stamp};
+use crate::{
+    Change, LeftReason, Member, OpRefusal, OpResult, Operation, Requester, RoomRule, Rules, Seat, SeatStatus, Stamp,
+};
 
 /// One room. Two copies that apply the same operations at the same times are equal.
 /// All times are in milliseconds since 1970.
@@ -164,6 +166,12 @@ impl Room {
         self.records.present().any(|record| record.seat.requester.node == *node)
     }
 
+    /// Returns `true` if the room remembers seats that an operator ended. Their nodes may not have
+    /// received that.
+    pub fn has_ended_seats(&self) -> bool {
+        self.records.has_ended_seats()
+    }
+
     /// Returns the seats of members and waiting clients by client, without `ahead`, each with the
     /// time at which it expires unless it is claimed. `None`: it is claimed.
     pub fn seats(&self, rules: &Rules) -> impl Iterator<Item = (&Seat, Option<u64>)> {
@@ -255,7 +263,7 @@ impl Room {
     fn has_room(&self, rules: &Rules, now: i64) -> bool {
         let is_settled = now >= self.settled_at;
         !self.is_sealed
-            && self.closure.is_none()
+            && (self.closure.is_none() || !rules.keeps(RoomRule::Closures))
             && (self.capacity(rules).is_none() || (is_settled && !self.is_full(rules)))
     }
 
@@ -317,11 +325,11 @@ impl Step<'_> {
         if last.is_some_and(|last| last.has_done(requester)) {
             return self.claim(requester);
         }
-        if let Some(closure) = self.room.closure {
+        if let Some(closure) = self.room.closure.filter(|_| self.rules.keeps(RoomRule::Closures)) {
             self.refused = Some(OpRefusal::Closed { rest: closure.rest(self.now) });
             return;
         }
-        if let Some(end) = self.room.blocks.end(&requester.client) {
+        if let Some(end) = self.room.blocks.end(&requester.client).filter(|_| self.rules.keeps(RoomRule::Blocks)) {
             let rest = Duration::from_millis(unsigned(end - self.now));
             self.refused = Some(OpRefusal::Blocked { rest });
             return;
@@ -437,7 +445,8 @@ impl Step<'_> {
     /// Ends the seat of a present client, and remembers it. `reason`: for the other members.
     fn gone(&mut self, client: &ClientId, last: LastCommand, reason: LeftReason) {
         let node = self.room.records.get(client).map(|known| &known.seat.requester.node);
-        self.informed.extend(node.filter(|_| reason.is_by_operator()).cloned());
+        let is_informed = reason.is_by_operator() && self.rules.keeps(RoomRule::EndedSeats);
+        self.informed.extend(node.filter(|_| is_informed).cloned());
         match self.room.records.get(client).is_some_and(Record::is_member) {
             true => self.changes.push(Change::Left { client: client.clone(), reason }),
             false => self.queue_moved = true,

@@ -223,6 +223,11 @@ impl Records {
         self.gone.get(client).map(|gone| (gone.reason, gone.last.session))
     }
 
+    /// Returns `true` if an operator ended the last seat of a remembered client.
+    pub(super) fn has_ended_seats(&self) -> bool {
+        self.gone.until(i64::MAX).any(|gone| gone.reason.is_by_operator())
+    }
+
     /// Inserts the record of a present client, in place of what is known of it.
     pub(super) fn put(&mut self, record: Record) {
         let client = record.seat.requester.client.clone();

@@ -9,12 +9,11 @@ use signaling_protocol::RoomName;
 use signaling_wire::SessionId;
 use signaling_wire::forward::Item;
 
-use super::RoomRule;
 use super::local_room::LocalRoom;
 use super::messages::{has_left, joined, members_changed, part, to_wire};
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
 use super::task::{Purpose, Urgency};
-use crate::{Change, Context, OpResult, Operation, Output, RoomEvents, SocketKey, Stamp, Step};
+use crate::{Change, Context, OpResult, Operation, Output, RoomEvents, RoomRule, SocketKey, Stamp, Step};
 
 /// Minimum time between two requests for the positions in the waiting queue of a room.
 const POSITION_INTERVAL: Duration = Duration::from_secs(1);
@@ -66,7 +65,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         let known = self.local.followed_state(room);
         let former = self.local.follow_epoch(room, epoch);
-        let is_continued = former == 0 || former == base || !self.local.keeps(RoomRule::Bases);
+        let is_continued = former == 0 || former == base || !self.local.settings.rules.keeps(RoomRule::Bases);
         let has_fallen = known.incarnation == at.incarnation && at.version < known.version;
         if former < epoch && (has_fallen || !is_continued) {
             self.handle_loss(room, at.incarnation);
@@ -138,7 +137,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
             let client = self.local.sessions.get(&session).map(|known| &known.client);
             if let Some(client) = client.filter(|client| changed.contains(client)).cloned()
-                && self.local.keeps(RoomRule::OwnChanges)
+                && self.local.settings.rules.keeps(RoomRule::OwnChanges)
             {
                 // The answers to its commands contain its own changes. With its own leave it gets
                 // none: the others are not whole up to there. If the command has failed here, the

@@ -91,17 +91,6 @@ pub struct RoomSettings {
     pub new_rooms: Option<u32>,
     /// `true` if owned rooms are written to a journal, and read back from it.
     pub has_journal: bool,
-    /// Rule that the node breaks on purpose. `None`: none. For tests of whole meshes.
-    pub breaks: Option<RoomRule>,
-}
-
-/// Rule of rooms that no change of frames between servers can break.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RoomRule {
-    /// A member receives no change about itself.
-    OwnChanges,
-    /// An epoch that continues another one than the followed may be a loss.
-    Bases,
 }
 
 impl Default for RoomSettings {
@@ -117,7 +106,6 @@ impl Default for RoomSettings {
             broadcast_rate: None,
             new_rooms: None,
             has_journal: false,
-            breaks: None,
         }
     }
 }
@@ -223,10 +211,6 @@ impl<M> LocalRooms<M> {
             dropped: 0,
             refused: [0; ErrorCode::ALL.len()],
         }
-    }
-
-    fn keeps(&self, rule: RoomRule) -> bool {
-        self.settings.breaks != Some(rule)
     }
 
     /// Returns `true` if rare sweeps suffice: no room has pending work, no command is held, and no

@@ -78,6 +78,7 @@ impl World {
             ("error", Some("room_unavailable")) if number("id").is_none() => self.members_are_refused(index),
             ("error", Some("not_in_room")) if number("id").is_none() => {}
             ("error", Some("room_unavailable")) => self.answered(id, number("id"), SenderResult::RoomUnavailable),
+            ("error", Some("forbidden")) => self.answered(id, number("id"), SenderResult::Forbidden),
             ("error", Some("not_in_room")) => self.answered(id, number("id"), SenderResult::NotInRoom),
             ("joined" | "waiting" | "members_changed" | "pong", _) => {}
             ("goodbye", _) => socket.come_back_after = number("retry_after_ms").map(|ms| ms * MS),
@@ -144,7 +145,7 @@ impl World {
         };
         let message = match (request, answer) {
             (ClientRequest::Message(message), SenderResult::Ack | SenderResult::Unavailable) => message,
-            (ClientRequest::Room(ask), SenderResult::Ack | SenderResult::RoomUnavailable | SenderResult::NotInRoom) => {
+            (ClientRequest::Room(ask), answer) if answer != SenderResult::Unavailable => {
                 self.ask_is_answered(ask, id, answer);
                 return self.reliable_sends(index);
             }

@@ -13,13 +13,15 @@ pub(super) const EPOCH_MS: u64 = 1_700_000_000_000;
 const CAPACITIES_AT: Micros = 500 * MS;
 
 impl World {
-    /// Checks the operations that a node announced. Drops its answers to operators.
+    /// Checks the operations that a node announced, and takes its answers to operators.
     pub(crate) fn check_commits(&mut self, index: usize) {
         let node = &mut self.nodes[index];
-        node.core.rooms_mut().take_operator_answers();
-        for commit in node.core.rooms_mut().take_commits() {
+        let rooms = node.core.rooms_mut();
+        let (answers, commits) = (rooms.take_operator_answers(), rooms.take_commits());
+        for commit in commits {
             self.observe_commit(index, commit);
         }
+        self.operators_are_answered(answers);
     }
 
     /// Checks an announced operation. Former backups announce some again, which members ignore.
@@ -67,6 +69,7 @@ impl World {
                 self.rooms.lost_at.push(now);
             }
             let then = clock.saturating_sub(EPOCH_MS) * MS;
+            self.check_bans(then, &request.room, &result.changes);
             return self.observe_operation(then, &request, &result, &state);
         }
         let members = self.members_seen_by(own_view);

@@ -1,6 +1,7 @@
 //! Rooms of the nodes, clients in them, and checks of their guarantees.
 
 mod commits;
+mod operators;
 mod plan;
 mod room_client;
 mod room_view;
@@ -13,6 +14,7 @@ use signaling_protocol::RoomName;
 use signaling_rooms::{RoomSettings, Rules};
 use signaling_wire::forward::LogPosition;
 
+use self::operators::Operators;
 use self::room_client::{RoomClient, RoomRequest};
 use self::watch::Watch;
 use crate::agenda::{Micros, SECOND, micros};
@@ -50,6 +52,7 @@ pub(crate) struct RoomWorld {
     /// Number of requests that clients sent.
     said: u64,
     clients: Vec<RoomClient>,
+    operators: Operators,
 }
 
 impl RoomWorld {
@@ -135,6 +138,7 @@ impl World {
             self.agenda.schedule(request.at, move |world: &mut Self| world.client_wants(from, wanted));
         }
         self.give_capacities();
+        self.plan_operations();
     }
 }
 

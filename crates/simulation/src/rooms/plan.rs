@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use signaling_rooms::{RoomSettings, Rules};
+use signaling_protocol::{ClientId, RoomName};
+use signaling_rooms::{Operation, Request, RoomSettings, Rules};
 
 use super::room_client::{RequestKind, RoomRequest};
 use crate::agenda::{MS, Micros, SECOND};
@@ -18,6 +19,8 @@ pub(crate) struct RoomPlan {
     /// Capacity of each room; `None` means the default one.
     pub(super) capacities: Vec<Option<u32>>,
     pub(super) requests: Vec<RoomRequest>,
+    /// Requests of operators, each with its time.
+    pub(super) operations: Vec<(Micros, Request)>,
 }
 
 const FIRST: Micros = SECOND;
@@ -43,6 +46,7 @@ impl RoomPlan {
         plan.capacities = (0..ROOMS).map(of_its_own).collect();
         (0..size.clients).for_each(|client| plan.room_client(rng, client));
         plan.requests.sort_by_key(|ask| ask.at);
+        plan.operations = (0..size.operator_requests).filter_map(|_| operation(rng, size.clients)).collect();
         plan
     }
 
@@ -79,4 +83,20 @@ impl RoomPlan {
     fn ask(&mut self, at: Micros, client: ClientIx, room: usize, what: RequestKind) {
         self.requests.push(RoomRequest { at: at.min(LAST), ..RoomRequest::new(client, room, what) });
     }
+}
+
+/// Draws a request of an operator. `None` without clients.
+fn operation(rng: &mut Rng, clients: usize) -> Option<(Micros, Request)> {
+    let at = rng.within(FIRST, LAST);
+    let room = RoomName::new(&format!("r{}", rng.index(ROOMS))).ok()?;
+    let client = ClientId::new(&format!("c{}", rng.index(clients.max(1)))).ok()?;
+    let time = Duration::from_millis(rng.within(500, 12_000));
+    let op = match rng.within(0, 12) {
+        0..=3 => Operation::Remove { client, block: None },
+        4..=8 => Operation::Remove { client, block: Some(time) },
+        9 => Operation::Unblock { client },
+        10 => Operation::Close { time: Some(time / 2) },
+        _ => Operation::Open,
+    };
+    (clients > 0).then_some((at, Request { room, op }))
 }

@@ -153,6 +153,10 @@ impl World {
         if kind == "left" && expired {
             self.check_expired(index, room);
         }
+        let by_operator = message["reason"] == "removed" || message["reason"] == "closed";
+        if by_operator && !self.was_operated(index, room, 0) {
+            self.ledger.broken("room bans", format!("c{index} is out of {name} without an operator"));
+        }
         let lately = |ask: &RoomRequest| !ask.answered || ask.said.is_some_and(|(_, said)| now - said < 5 * SECOND);
         let requests = self.rooms.requests.iter().any(|ask| ask.from == index && ask.room == room && lately(ask));
         // After a handoff or a loss of the room, a client may have missed changes.
@@ -233,6 +237,7 @@ impl World {
             (other.from, other.room, other.what) == (from, room, RequestKind::Leave)
                 && other.said.is_some_and(|(on, at)| on == socket && at >= said)
         };
+        let was_operated = self.was_operated(from, room, 0);
         let is_troubled = !self.trouble.any.covers_nothing(said, now);
         let left_since = is_troubled && self.rooms.requests.iter().any(leaves);
         let room_client = &mut self.rooms.clients[from];
@@ -275,8 +280,11 @@ impl World {
                 Some("refused for the rank of its socket")
             }
             // Its first answer was lost, and its seat has ended since.
-            (RequestKind::Join { .. }, SenderResult::NotInRoom) if repeated || is_troubled => None,
-            (_, SenderResult::NotInRoom | SenderResult::Unavailable) => Some("refused"),
+            (RequestKind::Join { .. }, SenderResult::NotInRoom) if repeated || is_troubled || was_operated => None,
+            (RequestKind::Join { .. }, SenderResult::Forbidden) => {
+                (!was_operated).then_some("refused without an operator")
+            }
+            (_, SenderResult::NotInRoom | SenderResult::Unavailable | SenderResult::Forbidden) => Some("refused"),
             (RequestKind::Join { .. }, SenderResult::Ack) => {
                 let has_seat = seat_here.is_some_and(|seat| !matches!(seat.view, SeatView::Out));
                 (!has_seat).then_some("done without a seat")
@@ -327,6 +335,7 @@ impl World {
                 |((_, got), at): (&(SocketId, RoomRequestIx), &Micros)| *got == ask || (*at < said && is_later(*got));
             let got = room_client.broadcasts.iter().any(received);
             // A message that overtakes a broadcast during a request makes the broadcast late.
+            let stays = stays && !self.was_operated(member, room, seat.entered);
             member != from && is_in && stays && is_there && !got && !self.ledger.has_said(from, member, said.min(at))
         };
         (0..self.rooms.clients.len()).find(missed)

@@ -110,13 +110,20 @@ impl World {
         let may_be_out = request.clone().any(|ask| ask.what == RequestKind::Leave && !ask.answered);
         let settled = settled && !may_be_out && !self.may_have_left(client, room, *since);
         let may_be_lost = self.may_lack_seat(*since);
+        // The `left` may be lost with the former socket.
+        let was_operated = self.was_operated(client, room, *since);
         let wrong = match (view, socket) {
             (_, Some(socket)) if *informed_on != socket && may_be_lost => None,
             (SeatView::Waiting, Some(_)) if settled && is_member => {
                 Some("it believes that it waits, and is in".to_owned())
             }
-            (SeatView::Member(_) | SeatView::Waiting, Some(socket)) if settled && *informed_on != socket => {
+            (SeatView::Member(_) | SeatView::Waiting, Some(socket))
+                if settled && *informed_on != socket && !was_operated =>
+            {
                 Some("it has resumed and received neither state nor position".to_owned())
+            }
+            (SeatView::Member(_), Some(_)) if settled && !is_member && self.was_ended(client, room, *since) => {
+                Some("it believes that it is in, and an operator ended its seat".to_owned())
             }
             (SeatView::Member(room_view), Some(_)) if settled && !room_view.knows_others(owned, watched, client) => {
                 Some(format!("it believes {room_view:?}, and the owner knows {owned:?}"))
