@@ -184,8 +184,9 @@ pub(super) async fn unblock(
     Path((room, client)): Path<(String, String)>,
 ) -> Result<Json<Room>, Refused> {
     let client = ClientId::new(&client)?;
+    let answer = ask(&api, &room, Operation::Unblock { client: client.clone() }).await?;
     info!(room = %room, client = %client, "client unblocked by operator");
-    ask(&api, &room, Operation::Unblock { client }).await
+    Ok(answer)
 }
 
 /// Serves `PUT /admin/rooms/ROOM/closed`: ends all seats and refuses joins, for a time of at most
@@ -196,14 +197,16 @@ pub(super) async fn close(
     body: Bytes,
 ) -> Result<Json<Room>, Refused> {
     let time = if body.is_empty() { None } else { Some(time(&body)?) };
+    let answer = ask(&api, &room, Operation::Close { time }).await?;
     info!(room = %room, for_ms = time.map(|time| time.as_millis()), "room closed by operator");
-    ask(&api, &room, Operation::Close { time }).await
+    Ok(answer)
 }
 
 /// Serves `DELETE /admin/rooms/ROOM/closed`.
 pub(super) async fn open(State(api): State<OperatorApi>, Path(room): Path<String>) -> Result<Json<Room>, Refused> {
+    let answer = ask(&api, &room, Operation::Open).await?;
     info!(room = %room, "room opened by operator");
-    ask(&api, &room, Operation::Open).await
+    Ok(answer)
 }
 
 fn time(body: &[u8]) -> Result<Duration, Refused> {
