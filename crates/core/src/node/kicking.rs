@@ -46,8 +46,8 @@ impl NodeCore {
 
     /// Handles a kick that another node or the edge `from` reports, at `at` in seconds since 1970.
     /// The other edges close only sockets with tokens up to `at`. A lingering session is removed if
-    /// it has lost its socket by then. Ignores a kick that is no later than the client's last one, or
-    /// than all of a full list. Ignores a kick more than 60 s in the future.
+    /// it has lost its socket by then. Ignores a kick that is no later than the client's last one,
+    /// or than all of a full list. Ignores a kick more than 60 s in the future.
     pub fn learn_kick(&mut self, now: Instant, from: Option<TrunkKey>, name: &KickName, at: u64) {
         let unix_now = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         if at > KickList::latest_believable(unix_now) || !self.kicks.add(name, at) {

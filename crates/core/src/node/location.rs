@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn report_counts_by_the_attachment_of_its_socket_or_the_rank_of_another() {
+    fn report_counts_by_the_attachment_or_the_rank_of_its_socket() {
         // The report of `b`; `true` if the client stays here, and if it is located there.
         let cases = [
             (attachment(1, 4, 2), true, true),

@@ -1,5 +1,5 @@
-//! Ranks of sockets. A newcomer gets one when it arrives. It is too low in a room if the node had not
-//! received the number of an earlier socket. The client's owner then gives it a higher one.
+//! Ranks of sockets. A newcomer gets one when it arrives. It is too low in a room if the node had
+//! not received the number of an earlier socket. The client's owner then gives it a higher one.
 
 use std::time::Instant;
 

@@ -76,8 +76,8 @@ impl NodeCore {
         }
     }
 
-    /// Handles a peer's acknowledgement of all batches up to `number`, with its counter. Ignores the
-    /// number of a replaced exchange.
+    /// Handles a peer's acknowledgement of all batches up to `number`, with its counter. Ignores
+    /// the number of a replaced exchange.
     ///
     /// # Errors
     /// If the counter is damaged. The exchange has to end.

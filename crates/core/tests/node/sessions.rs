@@ -37,7 +37,7 @@ fn newcomer_waits_on_when_its_ids_socket_attaches_again() {
 }
 
 #[test]
-fn attach_of_one_socket_counts_by_its_attachment_whatever_its_rank() {
+fn attach_of_one_socket_counts_by_its_attachment_alone() {
     let (mut node, trunk) = Node::with_trunk();
     let attach = |slot, attachment, rank| Attach {
         state: Some(b"admitted"),
