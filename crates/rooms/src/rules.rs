@@ -48,8 +48,6 @@ pub struct Rules {
 pub enum RoomRule {
     /// A member receives no change about itself.
     OwnChanges,
-    /// An epoch that continues another one than the followed may be a loss.
-    Bases,
     /// Joins of a blocked client are refused.
     Blocks,
     /// A closed room admits no client.

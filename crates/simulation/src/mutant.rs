@@ -126,8 +126,6 @@ pub enum Mutant {
     RoomCopied,
     /// Results and changes of rooms do not carry their epoch.
     RoomEpochs,
-    /// Nodes take an epoch of a room for a continuation of any other.
-    Bases,
     /// Nodes do not claim seats in rooms of other nodes.
     Claims,
     /// Seats that no node claims do not end.
@@ -182,7 +180,6 @@ impl Mutant {
     pub(crate) fn rooms(self, settings: &mut RoomSettings) {
         match self {
             Self::OwnChanges => settings.rules.breaks = Some(RoomRule::OwnChanges),
-            Self::Bases => settings.rules.breaks = Some(RoomRule::Bases),
             Self::Blocks => settings.rules.breaks = Some(RoomRule::Blocks),
             Self::Closures => settings.rules.breaks = Some(RoomRule::Closures),
             Self::EndedSeats => settings.rules.breaks = Some(RoomRule::EndedSeats),

@@ -71,7 +71,6 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::RepeatedRequests | Mutant::RoomCopied | Mutant::OwnChanges => (rooms(), Promise(0)),
         Mutant::ClaimSeats => (rooms(), Promise(5)),
         Mutant::RoomEpochs | Mutant::Claims | Mutant::LateDrops => (rooms(), Promise(0)),
-        Mutant::Bases => (parted_rooms(), Promise(0)),
         Mutant::Blocks | Mutant::Closures | Mutant::EndedSeats => (operators(), Promise(0)),
         Mutant::GoneClients => (paused_pair(), Promise(292)),
         Mutant::UnclaimedSeats => (rooms(), Promise(10)),
@@ -79,7 +78,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
         // Both copies of a room are never in one zone.
         Mutant::Zones => (lost_zone(), More("rooms: rebuilt", 100)),
-        Mutant::Barrier => (parted_rooms(), Promise(450)),
+        Mutant::Barrier => (parted_rooms(), Promise(1785)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(763)),
         // Most nodes are lost at once, and the others have no copy.
         Mutant::RoomReports => (Size { faults: 8, zones: 2, ..lost_zone() }, Promise(7)),
@@ -91,7 +90,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Incarnation => (all(), Promise(26)),
         Mutant::NodeRetransmissions => (all(), Promise(16)),
         Mutant::ReceivedTracker => (all(), Promise(11)),
-        Mutant::LaneWindow | Mutant::KeptOutcomes => (answers_lost(), More("edges: duplicates dropped", 300)),
+        Mutant::LaneWindow | Mutant::KeptOutcomes => (answers_lost(), More("edges: duplicates dropped", 200)),
         Mutant::EarlyAcknowledgement => (slow_lanes(), More("edges: duplicates dropped", 300)),
         Mutant::Located => (Size { faults: 4, kinds: vec![CutTrunk], ..all() }, Promise(7)),
         Mutant::ReturnPath => (all(), Promise(42)),

@@ -65,7 +65,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         let known = self.local.followed_state(room);
         let former = self.local.follow_epoch(room, epoch);
-        let is_continued = former == 0 || former == base || !self.local.settings.rules.keeps(RoomRule::Bases);
+        let is_continued = former == 0 || former == base;
         let has_fallen = known.incarnation == at.incarnation && at.version < known.version;
         if former < epoch && (has_fallen || !is_continued) {
             self.handle_loss(room, at.incarnation);
