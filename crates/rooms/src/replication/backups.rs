@@ -237,7 +237,7 @@ mod tests {
         NodeEntry { draining, zone, ..member(id) }
     }
 
-    /// Returns the node `n0` in a view of these members, with this many rooms that it owns.
+    /// Returns the node `n0` with a view of these members, and the names of `rooms` owned rooms.
     fn owner(members: &str, rooms: usize) -> (Node, Vec<RoomName>) {
         let mut node = Node::new("n0", &["n0"]);
         set_view(&mut node, members);
