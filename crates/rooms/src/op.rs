@@ -334,9 +334,7 @@ pub struct OpResult {
     /// by name. Empty if there is nothing to announce.
     pub nodes: Vec<NodeId>,
     /// Status of each session that the operation names, in its order; `Find` and `Remove` name any
-    /// session of a client.
-    /// Empty for operations on the
-    /// whole room.
+    /// session of a client. Empty for operations on the whole room.
     pub statuses: Vec<SeatStatus>,
     /// One page of members, oldest first, for `List` and for a `Join` whose client is a member now.
     pub members: Vec<Member>,

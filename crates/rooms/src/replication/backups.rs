@@ -96,14 +96,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let Some(owned) = self.mesh.owned.get_mut(name) else { return };
         owned.former.extend(owned.backup.take());
         owned.unconfirmed = backup.as_ref().map(|_| owned.unconfirmed.unwrap_or(owned.at));
-        // The copy has number 1, which the log of a new room begins with: a backup that lost the
-        // copy must not take the room for new.
-        let number = u64::from(backup.is_some());
         if owned.at.number > 0 {
-            // An epoch without entries and copy was not announced.
+            // An epoch without entries, in which nothing was assigned, was not announced.
             owned.base = owned.at.epoch;
         }
-        owned.at = LogPosition { epoch, number };
+        // The copy has number 1, which the log of a new room begins with: a backup that lost the
+        // copy must not take the room for new.
+        owned.at = LogPosition { epoch, number: 1 };
         owned.room.begin_epoch(epoch);
         owned.is_sent = backup.is_none();
         owned.backup = backup;
@@ -251,6 +250,40 @@ mod tests {
             node.step().room_requested(requester, (name.clone(), 0), join);
         }
         (node, names)
+    }
+
+    #[test]
+    fn epoch_names_the_last_one_that_was_announced() {
+        let (mut node, names) = owner("n0 n1", 1);
+        let room = &names[0];
+        let epoch = |node: &Node| (node.rooms.mesh.owned[room].at.epoch, node.rooms.mesh.owned[room].base);
+        let (first, base) = epoch(&node);
+        assert_eq!(base, 0, "the room was new");
+        node.step().assign_backup(room);
+        let (second, base) = epoch(&node);
+        assert_eq!(base, first);
+        let items = node.fill_lanes();
+        let copied = items.iter().find_map(|bytes| match Item::take(&mut &bytes[..]) {
+            Ok(Item::RoomCopy { at, base, .. }) => Some((at.epoch, base)),
+            _ => None,
+        });
+        assert_eq!(copied, Some((second, first)), "the backup announces it too");
+
+        set_view(&mut node, "n0");
+        node.sweep();
+        let (third, base) = epoch(&node);
+        assert_eq!((third > second, base), (true, second));
+        set_view(&mut node, "n0 n1");
+        node.step().assign_backup(room);
+        assert_eq!(epoch(&node).1, third, "also one without a backup and an entry");
+
+        let n1 = NodeId::new("n1").unwrap();
+        let last = epoch(&node).0;
+        node.step().room_copied(&n1, room.as_str(), last, true);
+        node.rooms.mesh.give_up(room);
+        node.step().take_over_rooms(BTreeSet::new());
+        node.step().assign_backup(room);
+        assert_eq!(epoch(&node).1, last, "that of the takeover had no entry and no assignment");
     }
 
     fn set_view(node: &mut Node, members: &str) {

@@ -25,7 +25,7 @@ pub(super) struct RoomCopy {
     pub(super) room: Room,
     /// The last operation in it, or an earlier one, see `OwnedRoom::unconfirmed`.
     pub(super) at: LogPosition,
-    /// The epoch whose state that of `at` continues. 0: none.
+    /// While it follows a log, the epoch whose state that of `at` continues. 0: none.
     pub(super) base: u64,
     /// The owner whose log it follows. `None`: it waits for the next owner.
     pub(super) from: Option<NodeId>,

@@ -39,13 +39,13 @@ impl LogEntry {
             Self::Lost => room.lost_operations(clock),
             Self::NotInJournal => room.end_wait_for_journal(clock),
         }
-        let result = room.apply(rules, clock, self.op().unwrap_or(&Operation::Claim { seats: Vec::new() }));
+        let mut result = room.apply(rules, clock, self.op().unwrap_or(&Operation::Claim { seats: Vec::new() }));
         // A loss, or a restored seat, shows in no change: all nodes with seats request the state.
-        let is_unseen = room.stamp() != before && result.changes.is_empty();
-        match is_unseen {
-            true => OpResult { nodes: room.nodes(), queue_moved: true, ..result },
-            false => result,
+        if room.stamp() != before && result.changes.is_empty() {
+            let nodes: BTreeSet<_> = result.nodes.drain(..).chain(room.nodes()).collect();
+            (result.nodes, result.queue_moved) = (nodes.into_iter().collect(), true);
         }
+        result
     }
 
     pub(super) fn op(&self) -> Option<&Operation> {
@@ -448,6 +448,20 @@ mod tests {
             let lacks = [(); 2].map(|()| owned.lacks(seen, &Operation::List { after: None }));
             assert_eq!(lacks, [is_lost, false], "{copied} {seen}");
         }
+    }
+
+    #[test]
+    fn loss_informs_the_nodes_of_seats_that_it_ends() {
+        let rules = Rules { capacity: Some(1), ended_at_once: 1, ..Rules::default() };
+        let mut room = Room::new(1);
+        for (client, node) in [("alice", "n0"), ("bob", "n1")] {
+            let requester = crate::fixtures::requester(client, node, 1);
+            room.apply(&rules, 1, &Operation::Join { requester, data: None, capacity: None });
+        }
+        room.apply(&rules, 1, &Operation::Close { time: None });
+        assert_eq!(room.counts(), (0, 1), "the seat in the queue is left");
+        let result = LogEntry::Lost.apply(&mut room, &rules, 2);
+        assert_eq!((room.counts(), result.nodes), ((0, 0), vec![NodeId::new("n1").unwrap()]));
     }
 
     #[test]

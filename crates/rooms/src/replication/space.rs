@@ -16,7 +16,7 @@ use crate::{Context, OpRefusal, OpResult, Operation, Step};
 pub(super) const ENTRY_BYTES: usize = 700;
 /// Maximum bytes of one room. A copy of it takes less in a lane.
 const MAX_ROOM_BYTES: usize = 8 * 1024 * 1024;
-/// Maximum owned rooms without clients, and as many with a capacity that an operator set.
+/// Maximum owned rooms without clients, and as many that are kept for an operator.
 const MAX_VACANT: usize = 10_000;
 /// Maximum rooms that one request or sweep ends to make space.
 const ENDED_AT_ONCE: usize = 100;
@@ -33,8 +33,8 @@ pub(super) struct Space {
     /// Bytes of owned rooms, complete copies and seats of clients. `MeshRooms` adds the copies that
     /// have arrived in part.
     bytes: ByteTotal,
-    /// Owned rooms without clients: without a capacity of their own, and with one. Each with the
-    /// time since when, in ms since 1970.
+    /// Owned rooms without clients, and those kept for an operator. Each with the time since when,
+    /// in ms since 1970.
     vacant: [BTreeSet<(u64, RoomName)>; 2],
     /// Peers without bytes for rooms, with the time of their last report.
     full_peers: BTreeMap<NodeId, Instant>,
@@ -97,9 +97,9 @@ impl MeshRooms {
 
     /// Returns the oldest room to end: of too many without clients, or above 75% of the bytes.
     fn next_to_end(&self) -> Option<RoomName> {
-        let [plain, with_capacity] = &self.space.vacant;
+        let [plain, of_operators] = &self.space.vacant;
         let is_short = plain.len() > MAX_VACANT || self.bytes() > self.space.limit / 4 * 3;
-        let kept = || with_capacity.first().filter(|_| with_capacity.len() > MAX_VACANT);
+        let kept = || of_operators.first().filter(|_| of_operators.len() > MAX_VACANT);
         plain.first().filter(|_| is_short).or_else(kept).map(|(_, name)| name.clone())
     }
 }

@@ -96,8 +96,9 @@ impl Room {
         self.last_place = self.last_place.max(place);
         let client = &seat.requester.client;
         let known = self.records.get(client).cloned();
-        if known.is_none() && self.records.last(client).is_some() {
-            // It left since.
+        let has_left = known.is_none() && self.records.last(client).is_some();
+        if has_left || self.ban(client).is_some() {
+            // It left, or an operator keeps it out, since the room was lost.
             return;
         }
         let mut record =

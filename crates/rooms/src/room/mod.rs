@@ -9,7 +9,7 @@ mod records;
 mod step;
 
 use serde::{Deserialize, Serialize};
-use signaling_protocol::NodeId;
+use signaling_protocol::{ClientId, NodeId};
 
 use self::blocks::{Blocks, bytes_of_block};
 pub(crate) use self::changed::ChangedClients;
@@ -17,7 +17,7 @@ pub use self::changed::SeatKind;
 use self::closure::Closure;
 use self::records::{CLAIMED, LastCommand, Record, Records, bytes_of_seat};
 use crate::rules::{CAPACITY_KEPT_MS, SETTLE_MS};
-use crate::{Operation, Requester, RoomRule, Rules, Seat, Stamp};
+use crate::{LeftReason, Operation, Requester, RoomRule, Rules, Seat, Stamp};
 
 /// One room. Two copies that apply the same operations at the same times are equal.
 /// All times are in milliseconds since 1970.
@@ -211,6 +211,15 @@ impl Room {
         });
         let ends = self.closure.is_some_and(|closure| closure.is_ending_seats).then_some(self.touched);
         [settles, expires, finished, ends].into_iter().flatten().min().map(unsigned)
+    }
+
+    /// Returns the reason for which a client can have no seat. `None`: it can.
+    fn ban(&self, client: &ClientId) -> Option<LeftReason> {
+        let is_blocked = self.blocks.end(client).is_some();
+        match self.closure {
+            Some(_) => Some(LeftReason::Closed),
+            None => is_blocked.then_some(LeftReason::Removed),
+        }
     }
 
     fn capacity(&self, rules: &Rules) -> Option<u32> {

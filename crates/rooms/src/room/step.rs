@@ -213,15 +213,6 @@ impl Step<'_> {
         self.room.closure = Some(closure).filter(|closure| !closure.is_over(self.now));
     }
 
-    /// Returns the reason for which a client can have no seat. `None`: it can.
-    fn ban(&self, client: &ClientId) -> Option<LeftReason> {
-        let is_blocked = self.room.blocks.end(client).is_some();
-        match self.room.closure {
-            Some(_) => Some(LeftReason::Closed),
-            None => is_blocked.then_some(LeftReason::Removed),
-        }
-    }
-
     /// Ends the seat of a present client, and remembers it. `reason`: for the other members.
     fn gone(&mut self, client: &ClientId, last: LastCommand, reason: LeftReason) {
         let node = self.room.records.get(client).map(|known| &known.seat.requester.node);
@@ -274,7 +265,7 @@ impl Step<'_> {
     /// Restores a seat that was confirmed in this incarnation of the room (0: unknown). Returns
     /// `true` if the list of members may change, so that states sent before are outdated.
     fn restore(&mut self, seat: &Seat, incarnation: u64) -> bool {
-        if self.ban(&seat.requester.client).is_some() {
+        if self.room.ban(&seat.requester.client).is_some() {
             // The operator may have ended the seat before it came.
             return false;
         }
@@ -369,7 +360,9 @@ impl Step<'_> {
         };
         // A seat that was not restored has no record.
         let restored = |seat: &Seat| match of(&seat.requester) {
-            SeatStatus::Unknown => SeatStatus::Out(self.ban(&seat.requester.client).unwrap_or(LeftReason::Expired)),
+            SeatStatus::Unknown => {
+                SeatStatus::Out(self.room.ban(&seat.requester.client).unwrap_or(LeftReason::Expired))
+            }
             status => status,
         };
         let statuses: Vec<_> = match op {

@@ -211,13 +211,16 @@ impl OwnedRoom {
             place.unwritten_after = Some(None);
         }
         if let Some(after) = place.unwritten_after.take() {
+            // Changed clients before are no part of the way through all.
+            let mut written = after.clone();
             for seat in self.room.seats_after(after.as_ref()) {
                 if bytes >= PART_BYTES {
-                    place.unwritten_after = Some(clients.last().map(|last: &JournalClient| last.client.clone()));
+                    place.unwritten_after = Some(written);
                     break;
                 }
                 bytes += bytes_of(&seat.requester.client, Some(seat));
                 let (client, seat) = (seat.requester.client.clone(), Some(seat.clone()));
+                written = Some(client.clone());
                 clients.push(JournalClient { client, former: None, seat });
             }
         }

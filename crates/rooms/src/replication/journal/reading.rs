@@ -74,10 +74,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// [`Output::ReadJournal`], and the room still settles.
     pub fn journal_read(&mut self, JournalRead { room, found }: JournalRead) {
         let Some(journal) = &mut self.mesh.journal else { return };
-        if !journal.reading.remove(&room) {
+        let was_awaited = journal.reading.remove(&room);
+        // Rooms that were given up have left their places in the queue too.
+        self.continue_reading();
+        if !was_awaited {
             return;
         }
-        self.continue_reading();
         let is_full = self.mesh.is_full();
         let clock = self.mesh.clock(self.now);
         let found = found.filter(|found| !is_full && self.receive_number(found.highest_number()));

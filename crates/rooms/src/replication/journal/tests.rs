@@ -159,8 +159,12 @@ fn large_room_is_written_in_parts() {
     }
     let first = node.rooms.take_journal(1);
     node.step().journal_written(&name("r"), first[0].number, JournalOutcome::Written);
-    // A change between two parts.
+    // Changes between two parts, of more bytes than one has.
     ask(&mut node, "r", leave("c00"));
+    for client in 36..60 {
+        let (requester, data) = (requester(&format!("c{client}"), "n0", 2), Some("y".repeat(50_000).into()));
+        ask(&mut node, "r", Operation::Join { requester, data, capacity: None });
+    }
     let rest = write(&mut node);
     let partial = |write: &JournalWrite| write.state.as_ref().unwrap().is_partial;
     assert!(partial(&first[0]) && !partial(rest.last().unwrap()) && rest.len() >= 2);
@@ -241,6 +245,27 @@ fn epoch_of_the_owner_is_above_that_of_the_journal() {
     let later = node.rooms.mesh.owned["r"].at.epoch + 1_000_000;
     found(&mut node, later);
     assert_eq!(write(&mut node)[0].epoch, later + 1);
+}
+
+#[test]
+fn client_that_an_operator_keeps_out_is_not_read_back() {
+    let client = requester("alice", "n0", 1).client;
+    let block = Operation::Remove { client, block: Some(Duration::from_secs(60)) };
+    for (op, is_lost, present) in [
+        (block.clone(), false, (1, 1)),
+        (block, true, (1, 1)),
+        (Operation::Close { time: None }, false, (0, 0)),
+        (Operation::Close { time: None }, true, (0, 0)),
+    ] {
+        let mut node = node(NOW);
+        if is_lost {
+            node.step().take_over_rooms(BTreeSet::from([(name("r"), NodeId::new("n0").unwrap())]));
+        }
+        ask(&mut node, "r", op);
+        assert_eq!(reads(&mut node), ["r"]);
+        found(&mut node, 1);
+        assert_eq!(counts(&node), present, "{is_lost}");
+    }
 }
 
 #[test]
