@@ -8,12 +8,11 @@ use redis::sentinel::SentinelNodeConnectionInfo;
 use redis::{Client, ConnectionInfo, ErrorKind, IntoConnectionInfo as _, RedisError, RedisResult};
 
 use super::link::CALL_TIMEOUT;
+use super::url::{CLUSTER, SENTINEL};
 
 /// Time limit for making a connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-const CLUSTER: &str = "redis-cluster://";
-const SENTINEL: &str = "redis-sentinel://";
 /// Default port of a sentinel.
 const SENTINEL_PORT: u16 = 26379;
 

@@ -10,7 +10,7 @@ use crate::keys::Keys;
 use crate::link::Link;
 use crate::owner::Owner;
 use crate::scripts;
-use crate::writer::{STALE_MS, parse};
+use crate::writer::{FORMER_MS, STALE_MS, parse};
 
 /// Maximum changes of one write.
 const MAX_CHANGES: usize = 5_000;
@@ -18,6 +18,11 @@ const MAX_CHANGES: usize = 5_000;
 const CLIENTS_PER_COMMAND: usize = 500;
 /// Maximum clients that one call of the script removes: it takes about 4 ms of the server.
 const RELEASED_AT_ONCE: usize = 1_000;
+
+/// Returns the command that renews a key.
+fn keep(key: &String) -> Cmd {
+    redis::cmd("PEXPIRE").arg(key).arg(KEPT_MS).to_owned()
+}
 
 /// Clients of one process in the registry.
 pub(crate) struct Registry {
@@ -62,6 +67,9 @@ impl Registry {
             }
             commands.extend([set, add]);
         }
+        if !present.is_empty() {
+            commands.extend([&self.keys.registry, &self.clients_key].map(keep));
+        }
         for clients in absent.chunks(CLIENTS_PER_COMMAND) {
             commands.push(scripts::release(&self.keys.registry, &self.clients_key, &self.process, clients));
         }
@@ -88,18 +96,19 @@ impl Registry {
     /// Gives a sign of life of the process. Has all clients be written anew if the journal lacks
     /// the process or some of them.
     pub(crate) async fn beat(&self, link: &Link, owner: &impl Owner, time_ms: u64) -> RedisResult<()> {
-        let keep = |key: &String| redis::cmd("PEXPIRE").arg(key).arg(KEPT_MS).to_owned();
         let commands = [
             redis::cmd("ZADD").arg(&self.keys.nodes).arg(time_ms).arg(&self.process).to_owned(),
             redis::cmd("SCARD").arg(&self.clients_key).to_owned(),
-            keep(&self.keys.nodes),
             keep(&self.keys.registry),
+            keep(&self.keys.nodes),
             keep(&self.clients_key),
         ];
         let mut answers = link.send(&commands).await?.into_iter();
         answers.next().transpose()?;
         let known: u64 = answers.next().map(parse).transpose()?.unwrap_or_default();
-        if self.written.is_some_and(|written| known != written as u64) {
+        let has_registry: u64 = answers.next().map(parse).transpose()?.unwrap_or_default();
+        let is_complete = |written| known == written as u64 && (written == 0 || has_registry == 1);
+        if self.written.is_some_and(|written| !is_complete(written)) {
             owner.forget_registrations();
         }
         Ok(())
@@ -111,11 +120,11 @@ impl Registry {
         let answer = link.send(&[list]).await?.into_iter().next();
         let processes: Vec<(String, f64)> = answer.map(parse).transpose()?.unwrap_or_default();
         #[expect(clippy::cast_precision_loss, reason = "a time in ms is below 2^53")]
-        let stale = time_ms.saturating_sub(STALE_MS) as f64;
+        let [stale, former] = [STALE_MS, FORMER_MS].map(|age| time_ms.saturating_sub(age) as f64);
         for (process, heard) in processes {
             let Some((node, incarnation)) = process.split_once('/') else { continue };
             let Ok(incarnation) = incarnation.parse::<Incarnation>() else { continue };
-            let is_dead = heard < stale || owner.is_former_process(node, incarnation);
+            let is_dead = heard < stale || (heard < former && owner.is_former_process(node, incarnation));
             if process != self.process && is_dead && owner.cleans(node) {
                 self.release_all(link, &process).await?;
                 link.send(&[redis::cmd("ZREM").arg(&self.keys.nodes).arg(&process).to_owned()]).await?;

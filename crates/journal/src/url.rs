@@ -6,8 +6,8 @@ use std::str::FromStr;
 use crate::address::Address;
 
 const SINGLE: &str = "redis://";
-const CLUSTER: &str = "redis-cluster://";
-const SENTINEL: &str = "redis-sentinel://";
+pub(crate) const CLUSTER: &str = "redis-cluster://";
+pub(crate) const SENTINEL: &str = "redis-sentinel://";
 
 /// A valid address of a journal, which may contain a password. It is shown without users and
 /// passwords.

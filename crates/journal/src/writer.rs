@@ -32,9 +32,12 @@ const BEAT_INTERVAL: Duration = Duration::from_secs(60);
 /// Time after the start until rooms are searched that no node ended.
 const ROOMS_CLEANED_AFTER: Duration = Duration::from_secs(600);
 /// Maximum rooms that are read in one pipeline, of at most 8 MiB each.
-const READS_AT_ONCE: usize = 16;
+const READS_AT_ONCE: usize = 2;
 /// Age in ms of a sign of life from which on its process or room counts as dead.
 pub(crate) const STALE_MS: u64 = 150_000;
+/// Age in ms of a sign of life from which on its process is dead, if its node has another process
+/// or left the view: longer than the interval of [`BEAT_INTERVAL`]. This node may be cut off.
+pub(crate) const FORMER_MS: u64 = 70_000;
 /// Maximum rooms that one search examines, and maximum rooms that it ends.
 const ROOMS_SEARCHED: usize = 1_000;
 const ROOMS_ENDED: usize = 100;
@@ -169,6 +172,8 @@ struct Session<'a> {
     registry: Registry,
     /// Ended rooms that leave the list of rooms.
     ended: Vec<RoomName>,
+    /// `true` once a room was logged that the server does not take.
+    has_reported_room: bool,
     status: JournalStatus,
 }
 
@@ -176,7 +181,17 @@ impl<'a> Session<'a> {
     fn new(journal: &'a Journal, link: Link, start: Instant, behind_since: Option<Instant>) -> Self {
         let status = JournalStatus { is_up: true, behind_since, ..JournalStatus::default() };
         let registry = Registry::new(&journal.keys, &journal.process);
-        Self { journal, link, start, clock: None, beat_at: Instant::now(), registry, ended: Vec::new(), status }
+        Self {
+            journal,
+            link,
+            start,
+            clock: None,
+            beat_at: Instant::now(),
+            registry,
+            ended: Vec::new(),
+            has_reported_room: false,
+            status,
+        }
     }
 
     /// Serves the owner until the connection fails.
@@ -234,8 +249,14 @@ impl<'a> Session<'a> {
             };
             let mut answers = answers.into_iter();
             for room in rooms_now {
-                let hashes = [(); 3].map(|()| answers.next().and_then(|it| parse(it).ok()).unwrap_or_default());
-                owner.answer(JournalRead { room: room.clone(), found: commands::room(hashes) });
+                // Without one of its hashes, clients of the room would be taken for gone.
+                let hashes = [(); 3].map(|()| answers.next().and_then(|it| parse(it).ok()));
+                let found = if let [Some(meta), Some(members), Some(waiters)] = hashes {
+                    commands::room([meta, members, waiters])
+                } else {
+                    None
+                };
+                owner.answer(JournalRead { room: room.clone(), found });
             }
         }
         Ok(())
@@ -244,21 +265,25 @@ impl<'a> Session<'a> {
     /// Writes what changed, at most about 1 MiB.
     async fn write(&mut self, owner: &impl Owner) -> Result<(), Failure> {
         let writes = owner.take_writes(MAX_BYTES);
+        let (taken_at, took_all) = (Instant::now(), !owner.has_writes());
         let is_idle = writes.is_empty() && self.ended.is_empty();
-        let failure = if is_idle { None } else { self.send(owner, &writes).await.err() };
-        let behind_since = owner.has_writes().then(|| self.status.behind_since.unwrap_or_else(Instant::now));
+        let sent = if is_idle { Ok(true) } else { self.send(owner, &writes).await };
+        // Changes that came meanwhile are later than all that are written now.
+        let since = if matches!(sent, Ok(true)) && took_all { None } else { self.status.behind_since };
+        let behind_since = owner.has_writes().then(|| since.unwrap_or(taken_at));
         if self.status.behind_since != behind_since {
             self.status.behind_since = behind_since;
             owner.set_status(self.status.clone());
         }
-        failure.map_or(Ok(()), |failure| Err(failure.into()))
+        sent.map(drop).map_err(Failure::from)
     }
 
-    /// Sends writes, and reports each.
-    async fn send(&mut self, owner: &impl Owner, writes: &[JournalWrite]) -> RedisResult<()> {
+    /// Sends writes, and reports each. Returns `true` if the journal has all.
+    async fn send(&mut self, owner: &impl Owner, writes: &[JournalWrite]) -> RedisResult<bool> {
         let Journal { keys, node, .. } = self.journal;
         let time_ms = self.time_ms().to_string();
         let mut calls = Vec::with_capacity(writes.len());
+        let ended = std::mem::take(&mut self.ended);
         let mut listed = redis::cmd("ZADD");
         listed.arg(&keys.rooms);
         for write in writes {
@@ -270,13 +295,13 @@ impl<'a> Session<'a> {
                 calls.extend(commands::counts(keys, &write.room));
             }
         }
+        if !ended.is_empty() {
+            let rooms: Vec<_> = ended.iter().map(RoomName::as_str).collect();
+            calls.push(redis::cmd("ZREM").arg(&keys.rooms).arg(rooms).to_owned());
+        }
+        // A room that has begun again since it ended is listed.
         if writes.iter().any(|write| write.state.is_some()) {
             calls.push(listed);
-        }
-        if !self.ended.is_empty() {
-            let rooms = std::mem::take(&mut self.ended);
-            let rooms: Vec<_> = rooms.iter().map(RoomName::as_str).collect();
-            calls.push(redis::cmd("ZREM").arg(&keys.rooms).arg(rooms).to_owned());
         }
         let answers = match self.link.send(&calls).await {
             Ok(answers) => answers,
@@ -293,9 +318,9 @@ impl<'a> Session<'a> {
         owner: &impl Owner,
         writes: &[JournalWrite],
         answers: Vec<RedisResult<Value>>,
-    ) -> RedisResult<()> {
+    ) -> RedisResult<bool> {
         let mut answers = answers.into_iter();
-        let (mut refused, mut failure, mut is_unloaded) = (Vec::new(), None, false);
+        let (mut refused, mut failure, mut is_unloaded, mut has_all) = (Vec::new(), None, false, true);
         for write in writes {
             let answer = answers.next().map(parse::<i64>).transpose();
             let counted = beat_of(write).map(|beat| (beat, [(); 4].map(|()| answers.next())));
@@ -306,12 +331,23 @@ impl<'a> Session<'a> {
                     continue;
                 }
                 Ok(_) => JournalOutcome::Lost,
-                Err(error) => {
-                    is_unloaded |= error.kind() == ErrorKind::Server(ServerErrorKind::NoScript);
-                    failure = Some(error).filter(is_unfit).or(failure);
+                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                    is_unloaded = true;
                     JournalOutcome::Lost
                 }
+                Err(error) if is_unfit(&error) => {
+                    failure = Some(error);
+                    JournalOutcome::Lost
+                }
+                Err(error) => {
+                    // Such as for a key of its name with another type: a repetition would fail too.
+                    if !std::mem::replace(&mut self.has_reported_room, true) {
+                        warn!(journal = %self.journal.url, room = %write.room, %error, "room is not written");
+                    }
+                    JournalOutcome::Refused(u64::MAX)
+                }
             };
+            has_all &= outcome != JournalOutcome::Lost;
             if write.state.is_none() && outcome == JournalOutcome::Written {
                 self.ended.push(write.room.clone());
             }
@@ -324,7 +360,7 @@ impl<'a> Session<'a> {
         if is_unloaded {
             self.link.send(&scripts::load()).await?;
         }
-        failure.map_or(Ok(()), Err)
+        failure.map_or(Ok(has_all), Err)
     }
 
     /// Returns the epochs that the journal has of rooms. `u64::MAX`: it has none, or does not

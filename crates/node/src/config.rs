@@ -81,7 +81,7 @@ pub struct Args {
           value_parser = parse_journal)]
     pub room_journal: Option<Result<JournalUrl, String>>,
 
-    /// File with the password of the Redis of --room-journal
+    /// File with the password of the Redis of --room-journal, read at the start
     #[arg(long, env = "SIGNALING_ROOM_JOURNAL_PASSWORD_FILE", value_name = "PATH", help_heading = ROOMS)]
     pub room_journal_password_file: Option<PathBuf>,
 

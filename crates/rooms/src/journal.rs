@@ -78,7 +78,8 @@ pub struct JournalSummary {
 pub enum JournalOutcome {
     /// The journal has it.
     Written,
-    /// The journal has a later epoch of the room: this one, or at most this one.
+    /// The journal has a later epoch of the room: this one, or at most this one. `u64::MAX`: it
+    /// does not take the room.
     Refused(u64),
     /// The journal lacks an earlier write, has other clients, or did not answer.
     Lost,

@@ -24,6 +24,8 @@ const RETRY_INTERVAL: Micros = 5 * SECOND;
 const BEAT_INTERVAL: Micros = 60 * SECOND;
 const TIMEOUT: Micros = 2 * SECOND;
 const STALE: Micros = 150 * SECOND;
+/// Age of a sign of life from which on a former process of a node counts as dead.
+const FORMER: Micros = 70 * SECOND;
 /// Maximum delay of a request to a slow journal. Its node gives it up before.
 const MAX_SLOW: Micros = 4 * TIMEOUT;
 /// Time after a fault in which the journal is right again: a late request, a sign of life that
@@ -349,7 +351,8 @@ impl World {
         let others = self.journal.redis.heard.clone();
         for (other, heard) in others.into_iter().filter(|(other, _)| *other != process) {
             let (node, core) = (crate::edges::node_id(other.0), &self.nodes[index].core);
-            let is_dead = now - heard > STALE || core.is_former_process(node.as_str(), other.1);
+            let is_former = || core.is_former_process(node.as_str(), other.1);
+            let is_dead = now - heard > STALE || (now - heard > FORMER && is_former());
             if is_dead && core.cleans(node.as_str()) {
                 self.trace.line(|| format!("journal loses n{} {}", other.0, other.1));
                 let wrong = self.journal.redis.release_all(self.mutant, other);

@@ -8,9 +8,11 @@ use crate::server::Server;
 const OLD: Duration = Duration::from_secs(100);
 const PROCESS: &str = "n0/0101010101010101";
 
-/// Registers 10,000 clients of a process: in a script, as the test needs no time of the server.
+/// Registers 10,000 clients of a process, with a sign of life of this age in ms.
 const REGISTER: &str = "for n = 1, 10000 do redis.call('HSET', KEYS[1], 'c' .. n, ARGV[1]); \
-                        redis.call('SADD', KEYS[2], 'c' .. n) end; redis.call('ZADD', KEYS[3], 1, ARGV[1])";
+                        redis.call('SADD', KEYS[2], 'c' .. n) end; \
+                        local now = redis.call('TIME')[1] * 1000; \
+                        redis.call('ZADD', KEYS[3], now - ARGV[2], ARGV[1])";
 
 fn process_of(server: &Server, client: &str) -> String {
     server.cli(&["hget", "{sig}:registry", client])
@@ -41,9 +43,12 @@ async fn registry_names_the_process_with_the_socket() {
 #[tokio::test]
 async fn dead_process_loses_its_clients_but_not_those_of_others() {
     let server = Server::start();
-    for dead in ["n0/0202020202020202", "n9/0303030303030303"] {
+    // A former process of a node in the view, and a node outside of it, which may live.
+    for (dead, alive) in [("n0/0202020202020202", "n0/0404040404040404"), ("n9/0303030303030303", "n8/05")] {
         let clients = format!("{{sig}}:clients:{dead}");
-        server.cli(&["eval", REGISTER, "3", "{sig}:registry", &clients, "{sig}:nodes", dead]);
+        server.cli(&["eval", REGISTER, "3", "{sig}:registry", &clients, "{sig}:nodes", dead, "75000"]);
+        let now: u64 = server.cli(&["time"]).lines().next().unwrap().parse().unwrap();
+        server.cli(&["zadd", "{sig}:nodes", &format!("{now}000"), alive]);
         server.cli(&["hset", "{sig}:registry", "c7", "n1/04"]);
         let node = Node::start(1, OLD);
         node.with_journal(&server.url(), async {
@@ -53,5 +58,6 @@ async fn dead_process_loses_its_clients_but_not_those_of_others() {
         .await;
         assert_eq!((server.cli(&["hlen", "{sig}:registry"]), process_of(&server, "c7")), ("1".into(), "n1/04".into()));
         assert_eq!(server.cli(&["exists", &clients]), "0");
+        assert!(server.cli(&["zrange", "{sig}:nodes", "0", "-1"]).contains(alive), "its last sign of life is recent");
     }
 }

@@ -88,9 +88,9 @@ async fn cluster_has_the_keys_of_a_room_in_one_slot() {
 }
 
 #[tokio::test]
-async fn journal_follows_the_master_of_sentinels() {
+async fn sentinels_name_the_master_that_is_written() {
     let master = Server::start();
-    let sentinel = Server::start_sentinel(&master, None);
+    let sentinel = Server::start_sentinel(&master);
     let node = Node::start(1, OLD);
     node.with_journal(&format!("redis-sentinel://127.0.0.1:{}/rooms", sentinel.port()), async {
         node.join("lobby", "alice");

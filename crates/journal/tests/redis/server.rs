@@ -20,19 +20,17 @@ pub(crate) struct Server {
     port: u16,
     /// Arguments of `redis-server` besides the common ones.
     mode: &'static [&'static str],
-    /// Password for [`Self::cli`]. `None`: it sends none.
-    password: Option<String>,
 }
 
 impl Server {
     /// Starts a server without password on a free port, and waits until it answers, at most 20 s.
     pub(crate) fn start() -> Self {
-        Self::started(TempDir::new().unwrap(), free_port(), &[], None)
+        Self::started(TempDir::new().unwrap(), free_port(), &[])
     }
 
     /// Starts a cluster of one server, which rejects scripts with keys of different slots.
     pub(crate) fn start_cluster() -> Self {
-        let server = Self::started(TempDir::new().unwrap(), free_port(), CLUSTER, None);
+        let server = Self::started(TempDir::new().unwrap(), free_port(), CLUSTER);
         server.cli(&["cluster", "addslotsrange", "0", "16383"]);
         let start = Instant::now();
         while !server.cli(&["cluster", "info"]).contains("cluster_state:ok") {
@@ -41,25 +39,21 @@ impl Server {
         server
     }
 
-    /// Starts a sentinel that watches `master` alone, under the name `rooms`. `password` is the
-    /// master's; the sentinel requires `own-` and the same text. `None`: neither has one.
-    pub(crate) fn start_sentinel(master: &Self, password: Option<&str>) -> Self {
+    /// Starts a sentinel that watches `master` alone, under the name `rooms`.
+    pub(crate) fn start_sentinel(master: &Self) -> Self {
         let (dir, port) = (TempDir::new().unwrap(), free_port());
-        let mut config = format!(
+        let config = format!(
             "port {port}\nbind 127.0.0.1\nsentinel monitor rooms 127.0.0.1 {} 1\n\
              sentinel down-after-milliseconds rooms 500\nsentinel failover-timeout rooms 5000\n",
             master.port
         );
-        if let Some(password) = password {
-            config.push_str(&format!("requirepass own-{password}\nsentinel auth-pass rooms {password}\n"));
-        }
         std::fs::write(dir.path().join("sentinel.conf"), config).unwrap();
-        Self::started(dir, port, SENTINEL, password.map(|password| format!("own-{password}")))
+        Self::started(dir, port, SENTINEL)
     }
 
     /// Starts a server and waits until it answers, at most 20 s.
-    fn started(dir: TempDir, port: u16, mode: &'static [&'static str], password: Option<String>) -> Self {
-        let mut server = Self { child: spawn(&dir, port, mode), _dir: dir, port, mode, password };
+    fn started(dir: TempDir, port: u16, mode: &'static [&'static str]) -> Self {
+        let mut server = Self { child: spawn(&dir, port, mode), _dir: dir, port, mode };
         server.wait();
         server
     }
@@ -87,11 +81,8 @@ impl Server {
     /// Returns the trimmed standard output of `redis-cli`, with errors of the server. It is empty
     /// without a connection. The exit status is ignored.
     pub(crate) fn cli(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new("redis-cli");
-        if let Some(password) = &self.password {
-            command.args(["--no-auth-warning", "-a", password]);
-        }
-        let output = command.args(["-p", &self.port.to_string()]).args(arguments).output().unwrap();
+        let port = self.port.to_string();
+        let output = Command::new("redis-cli").args(["-p", &port]).args(arguments).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 

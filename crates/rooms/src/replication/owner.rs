@@ -455,7 +455,7 @@ mod tests {
         let rules = Rules { capacity: Some(1), ended_at_once: 1, ..Rules::default() };
         let mut room = Room::new(1);
         for (client, node) in [("alice", "n0"), ("bob", "n1")] {
-            let requester = crate::fixtures::requester(client, node, 1);
+            let requester = requester(client, node, 1);
             room.apply(&rules, 1, &Operation::Join { requester, data: None, capacity: None });
         }
         room.apply(&rules, 1, &Operation::Close { time: None });

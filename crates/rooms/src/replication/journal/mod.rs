@@ -33,8 +33,9 @@ const BEAT_BYTES: usize = 20;
 /// Maximum ended rooms that are not written yet. Further ones stay in the journal until it forgets
 /// them.
 const MAX_ENDED: usize = 10_000;
-/// Epochs of a journal from here on are damaged: JSON has no larger integers.
-const MAX_EPOCH: u64 = 1 << 53;
+/// Numbers of a journal that are higher by this than all of the mesh are damaged: more than a year
+/// of a counter. A program that writes to the Redis need not know the mesh secret.
+const MAX_AHEAD: u64 = 1 << 45;
 
 /// State of an owned room in the journal.
 #[derive(Debug, Default)]
@@ -259,6 +260,11 @@ fn beat_of<'a>(seats: impl Iterator<Item = &'a Seat>, renews: bool) -> JournalBe
 }
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
+    /// Raises the node's counter to a number from the journal. Returns `false` if it is damaged.
+    fn receive_from_journal(&mut self, number: u64) -> bool {
+        number <= self.counter.present(self.now).saturating_add(MAX_AHEAD) && self.receive_number(number)
+    }
+
     /// Queues signs of life that are due.
     pub(super) fn sweep_journal(&mut self) {
         self.mesh.queue_beats(self.now);
@@ -269,6 +275,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// tries again.
     pub fn journal_written(&mut self, room: &RoomName, number: u64, outcome: JournalOutcome) {
         let is_serving = self.mesh.barrier.is_complete();
+        let is_plausible = matches!(outcome, JournalOutcome::Refused(epoch) if self.receive_from_journal(epoch));
         let Some(owned) = self.mesh.owned.get_mut(room) else { return };
         let place = &mut owned.journal;
         if number > place.number {
@@ -288,7 +295,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 self.mesh.note_change(room, true);
             }
             JournalOutcome::Refused(epoch) => {
-                let is_later = owned.at.epoch <= epoch && epoch < MAX_EPOCH;
+                let is_later = is_plausible && owned.at.epoch <= epoch;
                 if let Some(journal) = &mut self.mesh.journal {
                     journal.counts.refused += 1;
                     // A journal that refuses the first write is asked again.
@@ -297,11 +304,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                         journal.beats.insert((self.now + BEAT_INTERVAL, room.clone()));
                     }
                 }
-                if is_serving && is_later && self.receive_number(epoch) {
+                if is_serving && is_later {
                     self.assign_backup(room);
                 }
                 self.mesh.write_whole(room);
-                if is_serving && epoch < MAX_EPOCH {
+                if is_serving && is_plausible {
                     self.mesh.note_change(room, true);
                 }
             }

@@ -82,7 +82,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         let is_full = self.mesh.is_full();
         let clock = self.mesh.clock(self.now);
-        let found = found.filter(|found| !is_full && self.receive_number(found.highest_number()));
+        let found = found.filter(|found| !is_full && self.receive_from_journal(found.highest_number()));
         let taken = found.filter(|found| {
             let taken = self.mesh.owned.change(&room, |owned| owned.room.take_journal(clock, found));
             taken.unwrap_or_default()
