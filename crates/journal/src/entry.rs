@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rooms::{Requester, Seat, SeatStatus};
-use signaling_wire::{Rank, SessionId};
+use signaling_wire::{Rank, SessionId, SocketId};
 
 /// Numbers of a journal from here on are damaged.
 const MAX_PLACE: u64 = 1 << 53;
@@ -47,6 +47,7 @@ pub(crate) fn to_seat(client: &str, json: &str, is_member: bool) -> Option<Seat>
     let requester = Requester {
         client: ClientId::new(client).ok()?,
         session: SessionId(session.to_be_bytes()),
+        socket: SocketId::default(),
         rank: Rank(rank),
         attachment,
         number,
@@ -65,6 +66,7 @@ mod tests {
         let requester = Requester {
             client: ClientId::new("alice").unwrap(),
             session: SessionId([0xfe; 16]),
+            socket: SocketId::default(),
             rank: Rank(1_700_000_000_000_000),
             attachment: u64::from(u32::MAX) << 32,
             number: 7,

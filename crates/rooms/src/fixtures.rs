@@ -111,7 +111,15 @@ pub(crate) fn process(id: &str) -> NodeProcess {
 /// Returns the requester of a client's command, by its only session.
 pub(crate) fn requester(client: &str, node: &str, number: u64) -> Requester {
     let (client, node) = (ClientId::new(client).unwrap(), NodeId::new(node).unwrap());
-    Requester { client, session: SessionId([1; 16]), rank: Rank(1), attachment: 1, number, node }
+    Requester {
+        client,
+        session: SessionId([1; 16]),
+        socket: SocketId([1; 8]),
+        rank: Rank(1),
+        attachment: 1,
+        number,
+        node,
+    }
 }
 
 /// Returns an attachment of the socket with this rank.

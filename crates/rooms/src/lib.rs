@@ -22,15 +22,15 @@
 //! ```
 //! use signaling_protocol::{ClientId, NodeId};
 //! use signaling_rooms::{Operation, Requester, Room, Rules, SeatStatus};
-//! use signaling_wire::{Rank, SessionId};
+//! use signaling_wire::{Rank, SessionId, SocketId};
 //!
 //! let rules = Rules { capacity: Some(1), ..Rules::default() };
 //! let mut room = Room::new(1);
 //! let mut join = |name: &str, session| {
 //!     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("node-0").unwrap());
-//!     let session = SessionId([session; 16]);
+//!     let (socket, session) = (SocketId([session; 8]), SessionId([session; 16]));
 //!     let (rank, attachment, number) = (Rank(1), 1, 1);
-//!     let requester = Requester { client, session, rank, attachment, number, node };
+//!     let requester = Requester { client, session, socket, rank, attachment, number, node };
 //!     let op = Operation::Join { requester, data: None, capacity: None };
 //!     room.apply(&rules, 1_700_000_000_000, &op)
 //! };
@@ -41,6 +41,7 @@
 // The ban on clocks is for decisions; tests choose a start.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+mod attachment;
 mod context;
 mod counted;
 #[cfg(test)]
@@ -55,6 +56,7 @@ mod room;
 mod rules;
 mod seats;
 
+pub use self::attachment::SeatAttachment;
 pub use self::context::{Context, Peer, Socket, Step};
 pub use self::journal::{
     JournalBeat, JournalClient, JournalCounts, JournalOutcome, JournalRead, JournalRoom, JournalState, JournalSummary,
@@ -70,6 +72,6 @@ pub use self::replication::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
 pub use self::room::{Room, SeatKind};
 pub use self::rules::{RoomRule, Rules};
 pub use self::seats::{
-    CHECKS_PER_SWEEP, Command, CommandKind, Refusal, RoomAnswer, RoomCounts, RoomFigures, RoomSettings, SeatAttachment,
+    CHECKS_PER_SWEEP, Command, CommandKind, Refusal, RoomAnswer, RoomCounts, RoomFigures, RoomSettings,
 };
 pub use signaling_protocol::rooms::LeftReason;

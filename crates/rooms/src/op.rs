@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_wire::{Rank, SessionId};
+use signaling_wire::{Rank, SessionId, SocketId};
 
-use crate::LeftReason;
+use crate::{LeftReason, SeatAttachment};
 
 /// Requester of an operation: a client's session at a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +15,9 @@ pub struct Requester {
     pub client: ClientId,
     /// Its session. Of two sessions of a client the later counts, by `rank`, then by id.
     pub session: SessionId,
-    /// Rank of the session's socket.
+    /// The session's socket. Zeros: unknown.
+    pub socket: SocketId,
+    /// Rank of the socket.
     pub rank: Rank,
     /// Rises with each attachment to a node and each [`Operation::Drop`] of the node.
     pub attachment: u64,
@@ -23,6 +25,13 @@ pub struct Requester {
     pub number: u64,
     /// The node that serves the session.
     pub node: NodeId,
+}
+
+impl Requester {
+    /// Returns the attachment of the session.
+    pub(crate) fn at(&self) -> SeatAttachment {
+        SeatAttachment { rank: self.rank, attachment: self.attachment, socket: self.socket }
+    }
 }
 
 /// A client's seat in a room. The owner keeps it, the node of the client keeps a copy, and
@@ -355,6 +364,6 @@ impl OpResult {
     pub(crate) fn highest_number(&self) -> u64 {
         let places = self.statuses.iter().map(|status| status.place());
         let outranked = self.outranked.unwrap_or_default().0;
-        places.chain([self.incarnation, self.epoch, self.version, outranked]).fold(0, u64::max)
+        places.chain([self.incarnation, self.epoch, self.base, self.version, outranked]).fold(0, u64::max)
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::forward::Item;
 use signaling_wire::trunk::DeliveryOutcome;
-use signaling_wire::{MessageNumber, Rank, Seq, SessionId};
+use signaling_wire::{MessageNumber, Rank, Seq, SocketId};
 
 use crate::{Context, Peer, SocketKey, Step};
 
@@ -77,13 +77,13 @@ pub enum Output<M> {
         /// Socket of the command.
         of: SocketKey,
     },
-    /// Requests a higher rank for a session from the owner of its client. The node reports it by
+    /// Requests a higher rank for a socket from the owner of its client. The node reports it by
     /// [`Step::raise`].
     RankWanted {
         /// The client.
         client: ClientId,
-        /// Its session.
-        session: SessionId,
+        /// Its socket.
+        socket: SocketId,
         /// Rank of the client's last operation in a room.
         above: Rank,
     },

@@ -144,8 +144,8 @@ pub enum Item<'a> {
         socket: SocketId,
         /// Rank of that socket.
         rank: Rank,
-        /// Number of its attachment at the sender of this batch: of seats with one rank the higher
-        /// one counts. It rises with each attachment to a node.
+        /// Number of its attachment at the sender of this batch: of seats with one socket the
+        /// higher one counts. It rises with each attachment to a node.
         attachment: u64,
         /// One seat for each of its rooms.
         seats: Vec<SeatState<'a>>,
@@ -155,18 +155,18 @@ pub enum Item<'a> {
     RankWanted {
         /// Id of the client.
         client_id: &'a str,
-        /// The client's session.
-        session: SessionId,
+        /// The client's socket at the sender. Its session may have a later one at another node.
+        socket: SocketId,
         /// Rank of that operation.
         above: Rank,
     },
-    /// Answer to `RankWanted` if the session is the present one of the client.
+    /// Answer to `RankWanted` if the socket is the present one of the client.
     RankGiven {
         /// Id of the client.
         client_id: &'a str,
-        /// The client's session.
-        session: SessionId,
-        /// The new rank of its socket.
+        /// The client's socket.
+        socket: SocketId,
+        /// Its new rank.
         rank: Rank,
     },
     /// Changes of a room with seats of clients at the receiver of this batch.
@@ -297,10 +297,12 @@ impl Item<'_> {
                 rank.0
             }
             Self::Seats { rank, ref seats, .. } => seats.iter().map(SeatState::highest_number).fold(rank.0, u64::max),
-            Self::RoomChanged { incarnation, epoch, version, .. } => incarnation.max(epoch).max(version),
+            Self::RoomChanged { incarnation, epoch, base, version, .. } => {
+                incarnation.max(epoch).max(base).max(version)
+            }
+            Self::RoomCopy { at: LogPosition { epoch, .. }, base, .. } => epoch.max(base),
             Self::RoomRequest { epoch, .. }
             | Self::RoomLog { at: LogPosition { epoch, .. }, .. }
-            | Self::RoomCopy { at: LogPosition { epoch, .. }, .. }
             | Self::RoomCopied { epoch, .. }
             | Self::RoomRetired { epoch, .. } => epoch,
             _ => 0,

@@ -45,7 +45,7 @@ impl SeatState<'_> {
     /// Returns the highest number of a [`Counter`](crate::Counter) in it.
     pub fn highest_number(&self) -> u64 {
         let (incarnation, epoch) = self.confirmed_in;
-        [self.place, incarnation, epoch, self.incarnation, self.version].into_iter().fold(0, u64::max)
+        [self.place, incarnation, epoch, self.incarnation, self.epoch, self.version].into_iter().fold(0, u64::max)
     }
 }
 

@@ -186,16 +186,16 @@ impl NodeCore {
                     self.with_rooms(now, |rooms| rooms.merge_seats(&client, session, at, seats));
                 }
             }
-            &Item::RankWanted { client_id, session, .. } => {
+            &Item::RankWanted { client_id, socket, .. } => {
                 if let Ok(client) = ClientId::new(client_id)
-                    && let Some(rank) = self.higher_rank(now, &client, session)
+                    && let Some(rank) = self.higher_rank(now, &client, socket)
                 {
-                    self.peers.note(Some(peer), &Item::RankGiven { client_id, session, rank });
+                    self.peers.note(Some(peer), &Item::RankGiven { client_id, socket, rank });
                 }
             }
-            &Item::RankGiven { client_id, session, rank } => {
+            &Item::RankGiven { client_id, socket, rank } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.raise(now, &client, session, rank);
+                    self.raise(now, &client, socket, rank);
                 }
             }
             _ => self.with_rooms(now, |rooms| rooms.received(sender, item)),

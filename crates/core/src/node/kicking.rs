@@ -49,15 +49,15 @@ impl NodeCore {
     /// it has lost its socket by then. Ignores a kick that is no later than the client's last one,
     /// or than all of a full list. Ignores a kick more than 60 s in the future.
     pub fn learn_kick(&mut self, now: Instant, from: Option<TrunkKey>, name: &KickName, at: u64) {
-        let unix_now = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        if at > KickList::latest_believable(unix_now) || !self.kicks.add(name, at) {
+        let unix_now = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default();
+        if at > KickList::latest_believable(unix_now.as_secs()) || !self.kicks.add(name, at) {
             return;
         }
         let name = name.as_str();
         let lost_for =
             |known: &Lingering| known.lost(self.settings.resume).map(|lost| now.saturating_duration_since(lost));
         let is_kicked = |known: &Lingering| {
-            lost_for(known).is_none_or(|lost_for| unix_now.saturating_sub(lost_for.as_secs()) <= at)
+            lost_for(known).is_none_or(|lost_for| unix_now.saturating_sub(lost_for).as_secs() <= at)
         };
         if self.directory.lingering.get(name).is_some_and(is_kicked) {
             self.directory.lingering.remove(name);

@@ -43,6 +43,12 @@ impl Lingering {
         Self { attachment: session.attachment(), seq, credential, subject, delivered, debts, until }
     }
 
+    /// Returns `true` if it is of a later attachment, or has later frames of the same one.
+    fn is_newer_than(&self, known: &Self) -> bool {
+        self.attachment.is_later_than(known.attachment)
+            || !known.attachment.is_later_than(self.attachment) && self.seq > known.seq
+    }
+
     /// Returns the time in which its client can still resume it.
     pub(super) fn left(&self, now: Instant) -> Duration {
         self.until.saturating_duration_since(now)
@@ -89,9 +95,8 @@ impl NodeCore {
     /// [`Rules::max_lingering`](super::Rules::max_lingering) linger. Two states of one session are
     /// merged: an edge attaches a closed socket again without its delivered signals.
     pub(super) fn store_lingering(&mut self, now: Instant, client: &ClientId, mut arrived: Lingering) {
-        let age = |lingering: &Lingering| (lingering.attachment.rank, lingering.seq);
         if let Some(known) = self.directory.lingering.get_mut(client) {
-            let is_newer = age(known) < age(&arrived);
+            let is_newer = arrived.is_newer_than(known);
             if known.attachment.session == arrived.attachment.session {
                 known.delivered.merge(&arrived.delivered);
                 if arrived.attachment.is_later_than(known.attachment) {

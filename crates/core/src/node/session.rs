@@ -166,7 +166,7 @@ impl Session {
 
     /// Returns the session as the continuation of an earlier one. The new socket continues above
     /// all used numbers, even if the `earlier` state is old: `counter` rises by one in each
-    /// microsecond, and a client sends less messages.
+    /// microsecond, and a client sends fewer messages.
     pub(super) fn resuming(self, earlier: Lingering, counter: u64, rules: &Rules) -> Self {
         let seq = earlier.seq.plus(rules.numbers_ahead).max(Seq(counter));
         let known_id = self.known_id.map(|_| UNKNOWN_IDS);

@@ -5,7 +5,7 @@ use signaling_protocol::{ClientId, NodeId};
 use signaling_rooms::RoomSettings;
 use signaling_rooms::{Operation, Requester};
 use signaling_wire::trunk::DetachReason;
-use signaling_wire::{Rank, SessionId};
+use signaling_wire::{Rank, SessionId, SocketId};
 
 use crate::stage::{SECOND, Stage, broadcast_rate, token};
 
@@ -193,8 +193,15 @@ fn large_room(settings: RoomSettings) -> Stage {
 
 fn joins_elsewhere(stage: &mut Stage, name: &str, session: u8) {
     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("gone").unwrap());
-    let requester =
-        Requester { client, session: SessionId([session; 16]), rank: Rank(1_000), attachment: 1, number: 1, node };
+    let requester = Requester {
+        client,
+        session: SessionId([session; 16]),
+        socket: SocketId([session; 8]),
+        rank: Rank(1_000),
+        attachment: 1,
+        number: 1,
+        node,
+    };
     let data = Some(format!("\"{}\"", "x".repeat(4_000)).into());
     stage.apply("r", Operation::Join { requester, data, capacity: None });
 }

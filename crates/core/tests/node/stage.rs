@@ -385,8 +385,8 @@ impl Stage {
     /// Joins a room by another session of a client, whose rank is 10 s ahead. Returns the rank.
     pub(crate) fn outrank(&mut self, name: &str, room: &str) -> Rank {
         let requester = self.requester(name, 1);
-        let (session, rank) = (SessionId([9; 16]), requester.rank.plus(10_000_000));
-        let requester = Requester { session, rank, ..requester };
+        let (session, socket, rank) = (SessionId([9; 16]), SocketId([9; 8]), requester.rank.plus(10_000_000));
+        let requester = Requester { session, socket, rank, ..requester };
         self.apply(room, Operation::Join { requester, data: None, capacity: None });
         rank
     }
@@ -397,9 +397,9 @@ impl Stage {
     }
 
     fn requester(&self, name: &str, number: u64) -> Requester {
-        let Client { session, rank, node, attachment, .. } = self.clients[name];
+        let Client { session, socket, rank, node, attachment, .. } = self.clients[name];
         let (client, node) = (ClientId::new(name).unwrap(), NodeId::new(self.nodes[node].id).unwrap());
-        Requester { client, session, rank, attachment: u64::from(attachment) << 40, number, node }
+        Requester { client, session, socket, rank, attachment: u64::from(attachment) << 40, number, node }
     }
 
     /// Returns the members of a room at its owner.

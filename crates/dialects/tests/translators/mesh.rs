@@ -11,7 +11,7 @@ use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{
     Change, Member, OpResult, Operation, Requester, Room, RoomEvents, RoomOptions, Rules, SeatStatus,
 };
-use signaling_wire::{Rank, SessionId};
+use signaling_wire::{Rank, SessionId, SocketId};
 
 /// Source of the outcomes of signals.
 const OUTCOMES: &str = "";
@@ -153,6 +153,7 @@ impl<F: Frames> Mesh<F> {
         Requester {
             client: ClientId::new(&self.clients[number].name).unwrap(),
             session: SessionId([1; 16]),
+            socket: SocketId([1; 8]),
             rank: Rank(1),
             attachment: 1,
             number: command,

@@ -143,6 +143,7 @@ fn requester(client: &str, number: u64) -> Requester {
     Requester {
         client: ClientId::new(client).unwrap(),
         session: SessionId([client.as_bytes()[0]; 16]),
+        socket: SocketId([1; 8]),
         rank: Rank(1),
         attachment: 1,
         number,

@@ -229,8 +229,13 @@ async fn end_seat(
         return Err(unavailable("nodes may still restore the client's seat".to_owned()));
     }
     let was_here = status.is_some_and(|status| status.end_by_operator().is_some());
-    let block_ms = block.map(|time| time.as_millis());
-    info!(room = %room, client = %client, was_here, block_ms, "client removed from room by operator");
+    match block {
+        Some(time) => {
+            info!(room = %room, client = %client, was_here, for_ms = time.as_millis(), "client blocked by operator");
+        }
+        None if was_here => info!(room = %room, client = %client, "client removed from room by operator"),
+        None => {}
+    }
     Ok(Json(Removed { room: room.as_str().to_owned(), client_id: client.as_str().to_owned(), was_here }))
 }
 

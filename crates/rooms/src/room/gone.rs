@@ -9,7 +9,7 @@ use crate::LeftReason;
 /// Maximum gone clients that a room remembers. The oldest is forgotten first.
 const MAX_GONE: usize = 1_000;
 
-/// A client that has left or expired: 72 bytes beside its id.
+/// A client that has left or expired: 80 bytes beside its id.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct GoneClient {
     pub(super) client: ClientId,

@@ -10,7 +10,7 @@ use signaling_wire::{Rank, SessionId};
 
 use super::changed::ChangedClients;
 use super::gone::{GoneClient, GoneClients};
-use crate::{LeftReason, Requester, Seat};
+use crate::{LeftReason, Requester, Seat, SeatAttachment};
 
 /// Value of [`Record::unclaimed_at`] for a claimed seat: it lives as long as its session and node.
 pub(super) const CLAIMED: i64 = i64::MAX;
@@ -19,9 +19,9 @@ pub(super) const CLAIMED: i64 = i64::MAX;
 /// 20% of what they take from the allocator.
 const MAP_BYTES: usize = 600;
 /// Bytes of a present client's record and its entries in the indexes, without its texts.
-const RECORD_BYTES: usize = 250;
+const RECORD_BYTES: usize = 258;
 /// Bytes of a gone client, with its share of a list that grows one by one.
-const GONE_BYTES: usize = 88;
+const GONE_BYTES: usize = 96;
 /// Bytes of an allocated text beside its characters.
 const TEXT_BYTES: usize = 24;
 
@@ -29,8 +29,7 @@ const TEXT_BYTES: usize = 24;
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct LastCommand {
     session: SessionId,
-    rank: Rank,
-    attachment: u64,
+    at: SeatAttachment,
     /// 0: none is known, and the session has ended at its node.
     number: u64,
     /// Number of the session's last leave of the room. 0: it has not left.
@@ -40,12 +39,12 @@ pub(super) struct LastCommand {
 impl LastCommand {
     /// Returns `true` if it is of a later session of the client.
     pub(super) fn outdates(&self, requester: &Requester) -> bool {
-        self.session != requester.session && (self.rank, self.session) > (requester.rank, requester.session)
+        self.session != requester.session && (self.at.rank, self.session) > (requester.rank, requester.session)
     }
 
     /// Returns its rank if that is above the one of an operation.
     pub(super) fn rank_above(&self, requester: &Requester) -> Option<Rank> {
-        (self.outdates(requester) || self.rank > requester.rank).then_some(self.rank)
+        (self.outdates(requester) || self.at.rank > requester.rank).then_some(self.at.rank)
     }
 
     /// Returns `true` if the command of `requester`, or a later one of its session, was applied.
@@ -56,7 +55,7 @@ impl LastCommand {
     /// Returns `true` if it is the end of an earlier socket of the session, which has the highest
     /// number. The later socket counts on from the numbers before.
     fn is_end_before(&self, requester: &Requester) -> bool {
-        self.number == limits::MAX_REQUEST_ID && self.rank < requester.rank
+        self.number == limits::MAX_REQUEST_ID && self.at.is_of_former_socket(requester.at())
     }
 
     /// Returns `true` if it is of an earlier session or command than the seat that is claimed: the
@@ -68,10 +67,9 @@ impl LastCommand {
         }
     }
 
-    /// Compares its rank and attachment with those of an operation. `None`: of another session.
+    /// Compares its attachment with that of an operation. `None`: of another session.
     pub(super) fn order(&self, requester: &Requester) -> Option<Ordering> {
-        let order = (self.rank, self.attachment).cmp(&(requester.rank, requester.attachment));
-        (self.session == requester.session).then_some(order)
+        (self.session == requester.session).then(|| self.at.order(requester.at()))
     }
 
     /// Returns `true` if the requester's command is of an earlier session, or its session sent it
@@ -112,8 +110,8 @@ impl LastCommand {
 
     /// Returns a leave by this command.
     pub(super) fn after_leave(requester: &Requester) -> Self {
-        let &Requester { session, rank, attachment, number, .. } = requester;
-        Self { session, rank, attachment, number, left: number }
+        let &Requester { session, number, .. } = requester;
+        Self { session, at: requester.at(), number, left: number }
     }
 }
 
@@ -137,8 +135,8 @@ impl Record {
     }
 
     pub(super) fn last(&self) -> LastCommand {
-        let Requester { session, rank, attachment, number, .. } = self.seat.requester;
-        LastCommand { session, rank, attachment, number, left: self.left }
+        let Requester { session, number, .. } = self.seat.requester;
+        LastCommand { session, at: self.seat.requester.at(), number, left: self.left }
     }
 
     /// Returns `true` if the record is of a later command of the seat's session.
@@ -360,7 +358,7 @@ impl Records {
 
     /// Returns the highest rank in it. 0: no client is present or remembered.
     pub(super) fn highest_rank(&self) -> u64 {
-        let gone = self.gone.until(i64::MAX).map(|gone| gone.last.rank);
+        let gone = self.gone.until(i64::MAX).map(|gone| gone.last.at.rank);
         self.present().map(|record| record.seat.requester.rank).chain(gone).max().unwrap_or_default().0
     }
 

@@ -90,7 +90,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let at = self.local.attachment_of(&session);
         // A later socket may have resumed the session.
         let present = self.cx.holder(client.as_str()).filter(|(_, holder)| holder.id == id);
-        let at = present.map_or(at, |(_, holder)| self.local.attachment_of(&holder).max(at));
+        let present = present.map(|(_, holder)| self.local.attachment_of(&holder));
+        let at = present.filter(|present| present.is_later_than(at)).unwrap_or(at);
         let new = || RoomSession::new(client, at);
         let room_session = self.local.session(id, new);
         room_session.commands.push_back(command);

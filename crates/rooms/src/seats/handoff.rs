@@ -9,10 +9,8 @@ use signaling_wire::seats::{SeatState, SessionState};
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::LocalRooms;
-use super::room_session::{
-    Command, CommandKind, LocalSeat, NO_STATE, RoomSession, SeatAttachment, attachment_at_next_node, is_behind,
-};
-use crate::{Context, Output, Requester, Rooms, SocketKey, Step};
+use super::room_session::{Command, CommandKind, LocalSeat, NO_STATE, RoomSession, attachment_at_next_node, is_behind};
+use crate::{Context, Output, Requester, Rooms, SeatAttachment, SocketKey, Step};
 
 impl<M> LocalRooms<M> {
     /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:
@@ -101,7 +99,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         (room_session.at, room_session.socket_lost_at) = (at, None);
         let mut missed = Vec::new();
         for (room, local) in room_session.seats.iter_mut() {
-            (local.seat.requester.rank, local.seat.requester.attachment) = (at.rank, at.attachment);
+            let SeatAttachment { rank, attachment, socket } = at;
+            let requester = &mut local.seat.requester;
+            (requester.rank, requester.attachment, requester.socket) = (rank, attachment, socket);
             if newcomer {
                 local.sent_ahead = None;
             }
@@ -221,7 +221,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             return;
         }
         let known = self.local.sessions.get(&session).map(|known| known.at);
-        if known.max(resumed).is_some_and(|present| arrived.is_before_move(present)) {
+        if known.into_iter().chain(resumed).any(|present| arrived.is_before_move(present)) {
             // The socket's present attachment began with these seats, and may have left them since.
             return;
         }
@@ -229,10 +229,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let at = resumed.unwrap_or(SeatAttachment { attachment, ..arrived });
         let new = || RoomSession::from_other_node(client.clone(), at);
         let room_session = self.local.session(session, new);
-        if room_session.at < at {
+        if at.is_later_than(room_session.at) {
             room_session.at = at;
             for (_, local) in room_session.seats.iter_mut() {
-                local.seat.requester.rank = at.rank;
+                (local.seat.requester.rank, local.seat.requester.socket) = (at.rank, at.socket);
             }
         }
         let requester = room_session.requester(session, MessageNumber::NONE, &self.mesh.id);

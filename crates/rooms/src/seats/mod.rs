@@ -55,12 +55,12 @@ use self::sockets::SocketWork;
 pub use self::command::Refusal;
 pub(crate) use self::messages::change_from_wire;
 pub use self::presence::CHECKS_PER_SWEEP;
-pub use self::room_session::{Command, CommandKind, SeatAttachment};
+pub use self::room_session::{Command, CommandKind};
 pub(crate) use self::task::RoomTask;
 use self::task::Urgency;
 use crate::counted::{ByteTotal, CountedMap};
 use crate::outputs::Outputs;
-use crate::{OpResult, Rooms, Rules, SeatStatus, Socket, SocketKey, Unavailable};
+use crate::{OpResult, Rooms, Rules, SeatAttachment, SeatStatus, Socket, SocketKey, Unavailable};
 
 /// Room settings of a node: times and limits.
 #[derive(Debug, Clone, Copy)]

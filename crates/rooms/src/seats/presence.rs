@@ -368,8 +368,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// its former node may still send operations that are later than the join.
     pub(super) fn claim_joined_seat_again(&mut self, room: &RoomName, join: &Requester) {
         let is_later = |room_session: &RoomSession<M>| {
-            (room_session.at.rank, room_session.at.attachment) > (join.rank, join.attachment)
-                && room_session.seats.contains_key(room)
+            room_session.at.is_later_than(join.at()) && room_session.seats.contains_key(room)
         };
         if self.local.sessions.get(&join.session).is_some_and(is_later) {
             self.local.schedule_claim(room, join.session);
@@ -382,7 +381,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if known.as_ref().is_some_and(|room_session| room_session.seats.contains_key(room)) {
             return;
         }
-        let is_same = |known: &&mut RoomSession<M>| known.at.rank == requester.rank;
+        let is_same = |known: &&mut RoomSession<M>| known.at.socket == requester.socket;
         let mut attachment = requester.attachment;
         if let Some(room_session) = known.filter(is_same) {
             // Later operations of the session have a later attachment, and claim the seat again.
@@ -404,12 +403,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 #[cfg(test)]
 mod tests {
     use signaling_protocol::ClientId;
-    use signaling_wire::Rank;
 
     use super::*;
-    use crate::RoomSettings;
     use crate::counted::ByteTotal;
     use crate::fixtures::{Node, requester, seat_attachment};
+    use crate::{RoomSettings, SeatAttachment};
 
     #[test]
     fn queued_sessions_are_checked_once_after_the_interval() {
@@ -473,7 +471,8 @@ mod tests {
 
         let cases = [(2, 1, false), (2, 2, false), (2, 0, true), (1, 3, true)];
         for (rank, attachment, is_claimed) in cases {
-            let join = Requester { rank: Rank(rank), attachment, ..requester("alice", "n0", 1) };
+            let SeatAttachment { rank: of_socket, socket, .. } = seat_attachment(rank, attachment);
+            let join = Requester { rank: of_socket, socket, attachment, ..requester("alice", "n0", 1) };
             node.step().claim_joined_seat_again(&room, &join);
             let local = node.rooms.local.by_name.get_mut(&room).unwrap();
             assert_eq!(local.unconfirmed.remove(&session), is_claimed, "rank {rank}, {attachment}");

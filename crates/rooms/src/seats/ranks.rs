@@ -1,5 +1,5 @@
 //! Commands that a room outranks: it has had an operation of the client with a higher rank. The
-//! owner of the client gives the present session a higher one, and the command is repeated.
+//! owner of the client gives the present socket a higher one, and the command is repeated.
 
 use signaling_wire::{Rank, Seq, SessionId};
 
@@ -13,8 +13,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         // Of a room that this node owns, the rank may have come in no frame.
         self.receive_number(above.0);
         if let Some(room_session) = self.local.sessions.get(&at.0) {
-            let client = room_session.client.clone();
-            self.local.outputs.push(Output::RankWanted { client, session: at.0, above });
+            let (client, socket) = (room_session.client.clone(), room_session.at.socket);
+            self.local.outputs.push(Output::RankWanted { client, socket, above });
         }
         self.hold_command(at.0, &command);
     }

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::seats::SeatState;
-use signaling_wire::{MessageNumber, Rank, Seq, SessionId, SocketId};
+use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::accepted_requests::AcceptedRequests;
 use super::task::Purpose;
 use crate::counted::{ByteTotal, Counted, CountedMap};
-use crate::{Requester, Seat, SeatStatus, SocketKey, Stamp};
+use crate::{Requester, Seat, SeatAttachment, SeatStatus, SocketKey, Stamp};
 
 /// Bytes of a seat at its client's node, apart from the room's name and the `data`.
 const SEAT_BYTES: usize = 400;
@@ -32,32 +32,6 @@ pub(super) fn later_attachment(attachment: u64, drops: u32) -> u64 {
 /// lower than that of the next attachment.
 pub(super) fn attachment_at_next_node(attachment: u64, drops: u32) -> u64 {
     later_attachment(attachment.saturating_add(1 << 32), drops)
-}
-
-/// The socket of a session, and its attachment to a node. Of two of a session the greater one is
-/// the later, by the order of the fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SeatAttachment {
-    /// Rank of the socket.
-    pub rank: Rank,
-    /// Orders operations with one rank: the one with the higher number is later. Bits from 40 on
-    /// count the attachments with that socket, bits 32 to 39 the moves while the session lingers.
-    /// The low 32 bits have the number of seats that the node had dropped during their sessions.
-    pub attachment: u64,
-    /// The socket.
-    pub socket: SocketId,
-}
-
-impl SeatAttachment {
-    /// Returns `true` if it is an earlier attachment of the same socket, whatever its rank.
-    pub(super) fn is_before_move(self, present: Self) -> bool {
-        self.socket == present.socket && self.attachment >> 40 < present.attachment >> 40
-    }
-
-    /// Returns `true` if it is of an earlier socket of the session.
-    pub(super) fn is_of_former_socket(self, present: Self) -> bool {
-        self.socket != present.socket && self.rank < present.rank
-    }
 }
 
 /// A session's seat in a room, and what its client received of the room.
@@ -261,8 +235,9 @@ impl<M> RoomSession<M> {
 
     /// Returns the requester for the owner: this session at `node`, with the number of a command.
     pub(super) fn requester(&self, session: SessionId, number: MessageNumber, node: &NodeId) -> Requester {
-        let SeatAttachment { rank, attachment, .. } = self.at;
-        Requester { client: self.client.clone(), session, rank, attachment, number: number.0, node: node.clone() }
+        let SeatAttachment { rank, attachment, socket } = self.at;
+        let (client, node) = (self.client.clone(), node.clone());
+        Requester { client, session, socket, rank, attachment, number: number.0, node }
     }
 }
 

@@ -126,11 +126,15 @@ fn operation_from_before_a_move_does_not_bring_the_seat_back() {
     let restored = |requester| restore(requester, 5, (0, 0), 0);
     let dropped = |requester| Operation::Drop { requester, keep };
     let ended = Some(T + 1 + 9_000);
+    // Each node ranked the socket by its own counter.
+    let ranked = |rank, requester| Requester { rank: Rank(rank), ..requester };
     // Alice joined at `b` by command 5 in attachment 2. Operations, and her seat's node, number,
     // expiry.
     for (ops, expected) in [
         (vec![claim(at("alice", "a", 1, 5))], ("b", 5, None)),
         (vec![claim(at("alice", "a", 3, 5))], ("a", 5, None)),
+        (vec![claim(ranked(1, at("alice", "a", 3, 5)))], ("a", 5, None)),
+        (vec![claim(ranked(u64::MAX >> 11, at("alice", "a", 1, 5)))], ("b", 5, None)),
         (vec![join(at("alice", "a", 1, 6))], ("b", 5, None)),
         (vec![join(at("alice", "a", 3, 6))], ("a", 6, None)),
         (vec![join(at("alice", "a", 1, 5))], ("b", 5, None)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId, limits};
 use signaling_rooms::{LeftReason, Operation, Requester, Rules, Seat, SeatStatus};
-use signaling_wire::{Rank, SessionId};
+use signaling_wire::{Rank, SessionId, SocketId};
 
 use crate::test_room::{STALE, changes_of, is_member, on_all, requester, rules, seat};
 
@@ -67,10 +67,13 @@ fn later_socket_joins_after_the_leave_of_an_ended_one() {
         let first = requester("alice");
         let leave = Requester { number: limits::MAX_REQUEST_ID, ..first.clone() };
         room.apply(Operation::Leave { requester: leave });
-        for (rank, is_in) in [(first.rank, false), (first.rank.plus(1), true)] {
-            let join = Requester { rank, number: 2, ..first.clone() };
+        let later = (SocketId([2; 8]), first.rank.plus(1));
+        for ((socket, rank), is_in) in
+            [((first.socket, first.rank), false), ((first.socket, later.1), false), (later, true)]
+        {
+            let join = Requester { socket, rank, number: 2, ..first.clone() };
             let joined = room.apply(Operation::Join { requester: join, data: None, capacity: None });
-            assert_eq!(is_member(&joined), is_in, "{rank}");
+            assert_eq!(is_member(&joined), is_in, "{socket:?} {rank}");
         }
     });
 }

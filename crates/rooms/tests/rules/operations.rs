@@ -5,12 +5,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rooms::{LeftReason, Operation, Requester, Seat, SeatStatus};
-use signaling_wire::{Rank, SessionId};
+use signaling_wire::{Rank, SessionId, SocketId};
 
 fn someone() -> impl Strategy<Value = Requester> {
     (0..6_u8, 0..2_u8, 0..3_u64, 0..12_u64, 0..2_u8).prop_map(|(client, session, attachment, number, node)| Requester {
         client: ClientId::new(&format!("c{client}")).unwrap(),
         session: SessionId([session + 1; 16]),
+        socket: SocketId([session; 8]),
         rank: Rank(7 + u64::from(session / 2)),
         attachment,
         number,

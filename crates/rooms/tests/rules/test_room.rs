@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Change, LeftReason, OpResult, Operation, Request, Requester, Room, Rules, Seat, SeatStatus};
-use signaling_wire::{Rank, SessionId};
+use signaling_wire::{Rank, SessionId, SocketId};
 
 use crate::mesh::Mesh;
 
@@ -122,6 +122,7 @@ pub(crate) fn requester(name: &str) -> Requester {
     Requester {
         client: ClientId::new(name).unwrap(),
         session: SessionId(session),
+        socket: SocketId([1; 8]),
         rank: Rank(1_800_000_000_000_000),
         attachment: 0,
         number: 0,
