@@ -55,7 +55,7 @@ mod room;
 mod rules;
 mod seats;
 
-pub use self::context::{Context, Peer, Socket, Step};
+pub use self::context::{Contact, Context, Peer, Socket, Step};
 pub use self::journal::{
     JournalBeat, JournalClient, JournalCounts, JournalOutcome, JournalRead, JournalRoom, JournalState, JournalSummary,
     JournalWrite, Registrations,

@@ -50,6 +50,12 @@ pub enum RoomRule {
     OwnChanges,
     /// An epoch that continues another one than the followed may be a loss.
     Bases,
+    /// A node without the majority serves no rooms.
+    Majority,
+    /// A node that may have lost its rooms asks all members for their copies.
+    Regain,
+    /// A new owner waits for nodes outside the view that may own its rooms by an earlier one.
+    FormerOwner,
     /// Joins of a blocked client are refused.
     Blocks,
     /// A closed room admits no client.

@@ -323,7 +323,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.continue_reading();
         let is_full = self.mesh.is_full();
         let clock = self.mesh.clock(self.now);
-        let found = found.filter(|found| !is_full && self.receive_number(found.highest_number()));
+        let found = found.filter(|found| !is_full && self.serves() && self.receive_number(found.highest_number()));
         let taken = found.filter(|found| {
             let taken = self.mesh.owned.change(&room, |owned| owned.room.take_journal(clock, found));
             taken.unwrap_or_default()
@@ -343,7 +343,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Admits the clients that wait for the journal of a room.
     fn end_wait_for_journal(&mut self, room: &RoomName) {
-        if self.mesh.owned.get(room).is_some_and(|owned| owned.room.awaits_journal()) {
+        if self.serves() && self.mesh.owned.get(room).is_some_and(|owned| owned.room.awaits_journal()) {
             self.apply_entry(room, &LogEntry::NotInJournal, None);
         }
     }
@@ -359,7 +359,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// the journal, if all members have confirmed that it owns the room. Else the next sign of life
     /// tries again.
     pub fn journal_written(&mut self, room: &RoomName, number: u64, outcome: JournalOutcome) {
-        let is_serving = self.mesh.barrier.is_complete();
+        let is_serving = self.serves_new_rooms();
         let Some(owned) = self.mesh.owned.get_mut(room) else { return };
         let place = &mut owned.journal;
         if number > place.number {
@@ -460,7 +460,10 @@ impl<M> Rooms<M> {
     /// Returns `true` if a room is this node's by the view, but the node has no such room: its
     /// journal is left over. `false` until all members have confirmed the view.
     pub fn is_left_over(&self, room: &RoomName) -> bool {
-        self.mesh.owns(room) && self.mesh.barrier.is_complete() && !self.mesh.owned.contains_key(room)
+        self.mesh.owns(room)
+            && self.mesh.majority.is_held
+            && self.mesh.barrier.is_finished()
+            && !self.mesh.owned.contains_key(room)
     }
 }
 
