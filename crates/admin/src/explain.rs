@@ -142,7 +142,8 @@ pub struct RoomExplanation {
 
 /// State of a room at one node: its view, and its clients that are members or waiting. `owned`: the
 /// room itself (`None`: the node does not own it, does not serve it yet, or it has no seat).
-/// `unconfirmed`: nodes of its view that have not confirmed that view to it.
+/// `unconfirmed`: nodes of its view that have not confirmed that view to it. Without `majority` it
+/// serves no rooms.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomAtNode {
     pub node: String,
@@ -150,6 +151,7 @@ pub struct RoomAtNode {
     pub members: u64,
     pub waiting: u64,
     pub unconfirmed: Vec<String>,
+    pub majority: bool,
     pub owned: Option<OwnedRoom>,
 }
 
@@ -238,6 +240,9 @@ impl RoomExplanation {
         let Some(at) = self.nodes.iter().find(|at| at.node == *owner) else {
             return format!("{by}. It does not answer.");
         };
+        if !at.majority {
+            return format!("{by}. It serves no rooms: fewer than half of the other nodes of its view answer.");
+        }
         match &at.owned {
             Some(room @ OwnedRoom { version, members, waiting, .. }) => {
                 let lacking = self.nodes_with_more_seats_than(room).join(", ");
@@ -301,6 +306,7 @@ mod tests {
             node: name.into(),
             owned,
             unconfirmed: unconfirmed.iter().map(ToString::to_string).collect(),
+            majority: true,
             ..RoomAtNode::default()
         };
         let missing = |name: &str| Missing { node: name.into(), why: "no answer".into() };
@@ -310,7 +316,9 @@ mod tests {
             RoomExplanation { owner, nodes, missing, ..RoomExplanation::default() }.sentence()
         };
         let beside = RoomAtNode { members: 1, ..node("node-3", None, &[]) };
+        let isolated = RoomAtNode { majority: false, ..node("node-1", None, &[]) };
         for (text, end) in [
+            (sentence(vec![isolated], vec![]), "fewer than half of the other nodes of its view answer."),
             (sentence(vec![node("node-1", Some(room.clone()), &[]), beside], vec![]), "It lacks seats of node-3."),
             (sentence(vec![node("node-1", Some(room), &[])], vec![]), "version 7 with 2 members and 1 waiting."),
             (sentence(vec![node("node-1", None, &[])], vec![]), "no client has a seat."),

@@ -12,12 +12,11 @@ use signaling_wire::Elapsed;
 /// Age from which measurements are dropped once there are later ones: twice as long at most. Clocks
 /// drift apart by some milliseconds in it.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Silence after which a lane adds a time to measure. It keeps the receiver's window filled, or the
-/// drift of hours would count as lateness.
-pub(crate) const BEAT_INTERVAL: Duration = Duration::from_secs(30);
-/// As [`BEAT_INTERVAL`] of a trunk, whose times have the number of the sender's counter. With the
-/// interval of an edge's sweeps, counters spread within 1 s.
-const TRUNK_BEAT_INTERVAL: Duration = Duration::from_millis(500);
+/// Silence after which a lane or trunk adds a time to measure. It keeps the receiver's window filled,
+/// or the drift of hours would count as lateness. It also spreads counters within 1 s, with the
+/// interval of an edge's sweeps, and an acknowledgement of it shows that the peer's view has this
+/// node, which rooms require every 2 s.
+pub(crate) const BEAT_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum lateness. A connection that is later delivers what was sent again on another one.
 pub(crate) const MAX_LATENESS: Duration = Duration::from_secs(5);
 
@@ -48,7 +47,7 @@ impl TrunkClock {
 
     /// Returns the time to send if there was none for 500 ms. `None`: it is not due.
     pub(crate) fn beat(&mut self, now: Instant) -> Option<Elapsed> {
-        let is_due = now.saturating_duration_since(self.last) >= TRUNK_BEAT_INTERVAL;
+        let is_due = now.saturating_duration_since(self.last) >= BEAT_INTERVAL;
         is_due.then(|| self.time(now))
     }
 }

@@ -100,7 +100,9 @@ pub(crate) fn room_explanation(it: &RoomExplanation) -> String {
         let counted = counted.map(|seats| seats.map_or((0, 0), |seats| (seats.members, seats.waiting)));
         let (members, waiting) = (or_none(counted.map(|it| it.0)), or_none(counted.map(|it| it.1)));
         let view = format!("{:.8}", at.view.hash);
-        let waits_for = or_none(Some(at.unconfirmed.join(", ")).filter(|names| !names.is_empty()));
+        let majority = (!at.majority).then_some("a majority");
+        let waits_for: Vec<_> = at.unconfirmed.iter().map(String::as_str).chain(majority).collect();
+        let waits_for = or_none(Some(waits_for.join(", ")).filter(|names| !names.is_empty()));
         nodes.row([&at.node, &view, &at.members, &at.waiting, &members, &waiting, &waits_for]);
     }
     text.push_str(&nodes.section());

@@ -38,7 +38,7 @@ pub fn batches(data: &[u8]) {
     }
     let _ = FrameReader::default().read(data, |frame| match frame {
         Frame::Batch(batch) => node.batch(now, exchange, batch),
-        Frame::Acknowledgement(number, counter) => node.return_acknowledged(now, exchange, (number, counter)),
+        Frame::Acknowledgement(of, counter) => node.return_acknowledged(now, exchange, (of, counter)),
         Frame::Exchange(_) => Ok(()),
     });
     (0..60).for_each(|second| node.sweep(now + Duration::from_secs(second)));

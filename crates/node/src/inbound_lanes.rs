@@ -14,8 +14,8 @@ use signaling_core::node::{BatchError, InboundExchange, PeerKey};
 use signaling_protocol::NodeId;
 use signaling_server::http::{Refused, refusal};
 use signaling_server::proofs::INCARNATION_HEADER;
-use signaling_wire::lane::{self, Frame, FrameReader, Opening};
-use signaling_wire::{BatchNumber, DecodeError, ExchangeNumber};
+use signaling_wire::lane::{self, Acknowledgement, Frame, FrameReader, Opening};
+use signaling_wire::{DecodeError, ExchangeNumber};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
 
@@ -38,9 +38,9 @@ pub(super) struct InboundLane {
 }
 
 impl InboundLane {
-    fn acknowledge(&mut self, number: BatchNumber, counter: u64) {
+    fn acknowledge(&mut self, of: Acknowledgement, counter: u64) {
         // Without room the connection is stuck, and the sender will cut it.
-        let _ = self.writer.write(lane::acknowledgement(number, counter));
+        let _ = self.writer.write(lane::acknowledgement(of, counter));
     }
 }
 
@@ -56,9 +56,9 @@ impl State {
     /// Sends the acknowledgements that are due at `now`.
     pub(super) fn acknowledge(&mut self, now: Instant) {
         let counter = self.core.number(now);
-        for (peer, number) in self.core.peers_mut().take_acknowledgements(now) {
+        for (peer, of) in self.core.peers_mut().take_acknowledgements(now) {
             if let Some(lane) = self.inbound_lanes.get_mut(peer) {
-                lane.acknowledge(number, counter);
+                lane.acknowledge(of, counter);
             }
         }
     }
@@ -123,7 +123,7 @@ async fn read(node: Node, exchange: InboundExchange, mut body: Incoming) {
             let now = Instant::now();
             frames.read(&chunk, |frame| match frame {
                 Frame::Batch(batch) => core.batch(now, exchange, batch),
-                Frame::Acknowledgement(number, counter) => core.return_acknowledged(now, exchange, (number, counter)),
+                Frame::Acknowledgement(of, counter) => core.return_acknowledged(now, exchange, (of, counter)),
                 Frame::Exchange(_) => Err(DecodeError::new("an exchange inside a request").into()),
             })
         });
@@ -192,10 +192,10 @@ impl State {
     /// Sends the acknowledgement of one peer, if it is due.
     pub(super) fn acknowledge_promptly(&mut self, exchange: InboundExchange) {
         let now = Instant::now();
-        if let Some(number) = self.core.take_acknowledgement(now, exchange.peer)
+        if let Some(of) = self.core.take_acknowledgement(now, exchange.peer)
             && let Some(lane) = self.inbound_lanes.get_mut(exchange.peer)
         {
-            lane.acknowledge(number, self.core.number(now));
+            lane.acknowledge(of, self.core.number(now));
         }
     }
 }

@@ -2,6 +2,8 @@
 //! batches into it. This node connects to addresses of discovery alone, so a node outside the view
 //! gets them in the response to its own exchange. `run` starts the lanes; each view changes them.
 
+use std::error::Error as _;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -155,9 +157,8 @@ impl LaneSender {
             self.with_core(|core, now| core.peers_mut().lane_ended(now, self.peer, opening.exchange));
             METRICS.lane_ends.of(end).inc();
             match end {
-                LaneEnd::Refused => self.with_core(|core, now| core.refused(now, self.peer)),
                 LaneEnd::Rejected => warn!(parent: &self.span, why, "lane rejected by the peer"),
-                LaneEnd::Closed | LaneEnd::Broken | LaneEnd::Cut => {}
+                LaneEnd::Refused | LaneEnd::Closed | LaneEnd::Broken | LaneEnd::Cut => {}
             }
             // The sweep warns of a suspect peer once.
             debug!(parent: &self.span, why, "lane ended");
@@ -183,7 +184,13 @@ impl LaneSender {
         };
         let (response, writer) = match timeout(OPEN_TIMEOUT, opened).await {
             Ok(Ok(opened)) => opened,
-            Ok(Err(error)) if error.is_connect() => return Err((LaneEnd::Refused, error.without_url().to_string())),
+            Ok(Err(error)) if error.is_connect() => {
+                self.with_core(|core, now| match is_refusal(&error) {
+                    true => core.refused(now, self.peer),
+                    false => core.unreachable(now, self.peer),
+                });
+                return Err((LaneEnd::Refused, error.without_url().to_string()));
+            }
             Ok(Err(error)) => return Err((LaneEnd::Broken, error.without_url().to_string())),
             Err(_) => return Err((LaneEnd::Broken, format!("no response within {OPEN_TIMEOUT:?}"))),
         };
@@ -253,8 +260,8 @@ impl LaneSender {
         frame: Frame<'_>,
     ) -> Result<(), BatchError> {
         match (frame, returned.exchange) {
-            (Frame::Acknowledgement(number, counter), _) => {
-                self.with_core(|core, now| core.lane_acknowledged(now, self.peer, exchange, (number, counter)))?;
+            (Frame::Acknowledgement(of, counter), _) => {
+                self.with_core(|core, now| core.lane_acknowledged(now, self.peer, exchange, (of, counter)))?;
             }
             (Frame::Exchange(number), _) => {
                 returned.exchange = self.node.add_returned_lane((self.peer, exchange), number, writer);
@@ -300,4 +307,12 @@ impl LaneSender {
     fn with_core<R>(&self, call: impl FnOnce(&mut NodeCore, Instant) -> R) -> R {
         self.node.with_core(|core| call(core, Instant::now()))
     }
+}
+
+/// Returns `true` if the peer's machine answered that no process listens. A connection without an
+/// answer, or without a route, tells nothing about the process.
+fn is_refusal(error: &reqwest::Error) -> bool {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    let mut errors = causes.filter_map(|cause| cause.downcast_ref::<io::Error>());
+    errors.any(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }

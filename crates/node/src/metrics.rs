@@ -88,6 +88,9 @@ metrics! {
             "Writes that the room journal refused, as it has a later epoch of the room";
         journal_reads: Counter = "signaling_room_journal_reads_total",
             "Rooms without any copy that this node requested from the room journal";
+        room_majority: Gauge = "signaling_room_majority",
+            "1 while more than half of the nodes of the view answer, by views that have this node, else 0: it then \
+             serves no rooms. Nodes that refuse the connection do not count";
         view_unconfirmed: Gauge = "signaling_room_view_unconfirmed",
             "Nodes of the view that have not confirmed it; until all have, this node serves no rooms that are new to it";
         view_wait: FloatCounter = "signaling_room_view_wait_seconds_total",
@@ -181,6 +184,7 @@ pub(super) fn publish(core: &NodeCore) {
     metrics.rooms_empty.publish(figures.vacant as u64);
     metrics.room_bytes.publish(figures.bytes as u64);
     metrics.room_copies.publish(figures.copies as u64);
+    metrics.room_majority.publish(u64::from(core.rooms().has_majority()));
     metrics.view_unconfirmed.publish(figures.unconfirmed as u64);
     metrics.room_takeovers.publish(counts.taken_over);
     metrics.rooms_rebuilt.publish(counts.rebuilt);

@@ -29,6 +29,9 @@ pub trait Context {
     fn is_home(&self, client: &str) -> bool;
     /// Returns a peer. `None`: it is unknown.
     fn peer(&self, node: &str) -> Option<Peer>;
+    /// Returns what this node and another one know of each other, also for 60 s after it has left
+    /// the view. Without any knowledge all of it is `None`.
+    fn contact(&self, node: &str) -> Contact;
     /// Returns `true` if the lane to a peer makes no progress. `false` for an unknown peer.
     fn is_stalled(&self, now: Instant, node: &str) -> bool;
     /// Returns the peers that answer.
@@ -90,6 +93,19 @@ pub struct Peer {
     pub queued: usize,
     /// Maximum of `queued`: the lane then takes no further item.
     pub limit: usize,
+}
+
+/// What this node and another one know of each other. Pauses of this process do not change times.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Contact {
+    /// A time at which its view had this node: it answered after that. `None`: its last answer
+    /// denies it, or there was none.
+    pub names_us: Option<Instant>,
+    /// A time at which its process was gone: the connection was refused after that, and there was
+    /// no answer since. `None`: it may have a process.
+    pub refused: Option<Instant>,
+    /// Time of the last answer of this node to it, by a view that had it. `None`: never.
+    pub named: Option<Instant>,
 }
 
 /// One input of rooms in progress, with what rooms read of their node.

@@ -8,7 +8,8 @@ use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::{Counter, Incarnation, Rank, SessionId, SocketId};
 
 use crate::{
-    Context, NodeProcess, Output, Peer, Requester, RoomSettings, Rooms, SeatAttachment, Socket, SocketKey, Step,
+    Contact, Context, NodeProcess, Output, Peer, Requester, RoomSettings, Rooms, SeatAttachment, Socket, SocketKey,
+    Step,
 };
 
 /// Bytes at which a lane takes no further item.
@@ -19,7 +20,7 @@ pub(crate) struct Node {
     pub(crate) rooms: Rooms<()>,
     pub(crate) now: Instant,
     counter: Counter,
-    around: Around,
+    pub(crate) around: Around,
 }
 
 /// The view of a node, the bytes in the lanes to its peers, and the peers in trouble.
@@ -28,6 +29,7 @@ pub(crate) struct Around {
     lanes: BTreeMap<NodeId, usize>,
     /// Suspects, each with `true` if it answers.
     suspects: BTreeMap<NodeId, bool>,
+    pub(crate) contacts: BTreeMap<NodeId, Contact>,
 }
 
 impl Node {
@@ -37,7 +39,12 @@ impl Node {
     }
 
     pub(crate) fn with(id: &str, nodes: &[&str], settings: RoomSettings) -> Self {
-        let around = Around { view: View::new([]).unwrap(), lanes: BTreeMap::new(), suspects: BTreeMap::new() };
+        let around = Around {
+            view: View::new([]).unwrap(),
+            lanes: BTreeMap::new(),
+            suspects: BTreeMap::new(),
+            contacts: BTreeMap::new(),
+        };
         let (rooms, counter) = (Rooms::new(&process(id), settings), Counter::default());
         let mut node = Self { rooms, now: Instant::now(), counter, around };
         node.set_view(nodes);
@@ -54,20 +61,37 @@ impl Node {
 
     pub(crate) fn set_members(&mut self, members: impl IntoIterator<Item = NodeEntry>) {
         self.around.view = View::new(members).unwrap();
+        self.all_answer();
         self.rooms.step(self.now, &mut self.counter, &self.around).adopt_room_view(&self.around.view);
     }
 
-    /// Makes a peer suspect, or with `None` healthy.
+    /// Makes a peer suspect, or with `None` healthy. One that does not answer has no process.
     pub(crate) fn suspect(&mut self, peer: &str, answers: Option<bool>) {
         let peer = NodeId::new(peer).unwrap();
         match answers {
             Some(answers) => self.around.suspects.insert(peer, answers),
             None => self.around.suspects.remove(&peer),
         };
+        self.all_answer();
         self.step().check_backups();
     }
 
+    /// Has all members with a process answer now, by views that have this node. So they did since
+    /// the last time.
+    pub(crate) fn all_answer(&mut self) {
+        let Around { view, contacts, suspects, .. } = &mut self.around;
+        for member in view.members() {
+            let contact = match suspects.get(&member.id) {
+                Some(false) => Contact { refused: Some(self.now), ..Contact::default() },
+                _ => Contact { names_us: Some(self.now), ..Contact::default() },
+            };
+            contacts.insert(member.id.clone(), contact);
+        }
+        self.rooms.mesh.keeps_majority(self.now);
+    }
+
     pub(crate) fn sweep(&mut self) {
+        self.all_answer();
         self.step().sweep(&[]);
     }
 
@@ -161,6 +185,10 @@ impl Context for &Around {
         let queued = self.lanes.get(&peer.id).copied().unwrap_or_default();
         let suspect = self.suspects.get(&peer.id).copied();
         Some(Peer { is_suspect: suspect.is_some(), answers: suspect.unwrap_or(true), queued, limit: LANE_LIMIT })
+    }
+
+    fn contact(&self, node: &str) -> Contact {
+        self.contacts.get(node).copied().unwrap_or_default()
     }
 
     fn is_stalled(&self, _: Instant, _: &str) -> bool {

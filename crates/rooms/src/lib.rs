@@ -57,7 +57,7 @@ mod rules;
 mod seats;
 
 pub use self::attachment::SeatAttachment;
-pub use self::context::{Context, Peer, Socket, Step};
+pub use self::context::{Contact, Context, Peer, Socket, Step};
 pub use self::journal::{
     JournalBeat, JournalClient, JournalCounts, JournalOutcome, JournalRead, JournalRoom, JournalState, JournalSummary,
     JournalWrite, Registrations,

@@ -48,6 +48,12 @@ pub struct Rules {
 pub enum RoomRule {
     /// A member receives no change about itself.
     OwnChanges,
+    /// A node without the majority serves no rooms.
+    Majority,
+    /// A node that may have lost its rooms asks all members for their copies.
+    Regain,
+    /// A new owner waits for nodes outside the view that may own its rooms by an earlier one.
+    FormerOwner,
     /// Joins of a blocked client are refused.
     Blocks,
     /// A closed room admits no client.

@@ -32,6 +32,10 @@ pub(crate) enum Undo {
     ResumeUnaware(Host),
     /// Let packets pass between these servers.
     Mend(Vec<(Host, Host)>),
+    /// Let packets pass between these servers, and discovery reach and have these nodes.
+    Reunite(Vec<usize>, Vec<(Host, Host)>),
+    /// Let packets reach the node, and start it again.
+    Revive(usize, Vec<(Host, Host)>),
     /// Add the node to discovery.
     Show(usize),
     /// Let discovery send views.
@@ -50,6 +54,8 @@ const DRAIN_DEADLINE: Micros = 30 * SECOND;
 const MAX_RETRY_AFTER: Micros = SECOND;
 /// Maximum time until a view reaches a server.
 const MAX_VIEW_DELAY: Micros = 6 * SECOND;
+/// Maximum time until discovery drops a node that other nodes do not reach.
+const MAX_DETECTION: Micros = 12 * SECOND;
 /// Maximum time in which a lane keeps its bytes: longer than any message is held.
 const MAX_FREEZE: Micros = 30 * SECOND;
 /// Maximum restart time of a node that is killed during a silence of discovery.
@@ -80,6 +86,9 @@ impl World {
             FaultKind::CutLane => self.cut_lane(),
             FaultKind::CutNodes => self.cut_nodes(true),
             FaultKind::CutOneWay => self.cut_nodes(false),
+            FaultKind::Isolate => self.isolate(1),
+            FaultKind::IsolatePair => self.isolate(2),
+            FaultKind::Dead => self.dies(),
             FaultKind::Join => self.join(),
             FaultKind::Drain => self.drain(),
             FaultKind::Flap => self.spare().map(|node| {
@@ -110,19 +119,8 @@ impl World {
         let Some(undo) = self.undo.remove(&index) else { return };
         self.trace.line(|| format!("FAULT ends: {undo:?}"));
         match undo {
-            Undo::Restart(node) => {
-                self.restart_node(node);
-                if self.truth.insert(node, false) != Some(false) {
-                    self.publish(false);
-                }
-            }
-            Undo::RestartZone(nodes) => {
-                nodes.iter().for_each(|node| self.restart_node(*node));
-                let listed = nodes.iter().filter(|node| self.truth.insert(**node, false) == Some(false)).count();
-                if listed < nodes.len() {
-                    self.publish(false);
-                }
-            }
+            Undo::Restart(node) => self.restart(&[node]),
+            Undo::RestartZone(nodes) => self.restart(&nodes),
             Undo::RestartEdge(edge) => self.restart_edge(edge),
             Undo::Nothing => {}
             // No crash hits a drained edge, so that it still runs.
@@ -133,7 +131,23 @@ impl World {
             }
             Undo::Resume(host) => self.resume(host, Awareness::Aware),
             Undo::ResumeUnaware(host) => self.resume(host, Awareness::Unaware),
-            Undo::Mend(cuts) => self.cut.retain(|cut| !cuts.contains(cut)),
+            Undo::Mend(cuts) => self.mend(&cuts),
+            Undo::Reunite(nodes, cuts) => {
+                self.mend(&cuts);
+                for node in nodes {
+                    self.cut_off_nodes.remove(&node);
+                    self.blind.remove(&node);
+                    if self.nodes[node].server.alive {
+                        self.truth.entry(node).or_insert(false);
+                    }
+                }
+                self.publish(false);
+            }
+            Undo::Revive(node, cuts) => {
+                self.mend(&cuts);
+                self.cut_off_nodes.remove(&node);
+                self.restart(&[node]);
+            }
             Undo::Show(node) => {
                 if self.nodes[node].server.alive && !self.truth.contains_key(&node) {
                     self.truth.insert(node, false);
@@ -328,6 +342,80 @@ impl World {
         Undo::Mend(cuts)
     }
 
+    /// Picks nodes that serve and are not cut off, unless there are fewer than `of` such nodes.
+    fn reachable(&mut self, count: usize, of: usize) -> Option<Vec<usize>> {
+        let is_sound = |node: &usize| {
+            self.serves(*node) && self.nodes[*node].server.pause.is_none() && !self.cut_off_nodes.contains(node)
+        };
+        let mut sound: Vec<_> = self.not_draining().filter(is_sound).collect();
+        if sound.len() < of {
+            return None;
+        }
+        Some((0..count).map(|_| sound.swap_remove(self.rng.index(sound.len()))).collect())
+    }
+
+    /// Cuts nodes off from all other nodes. A pair needs three others, or half of the nodes might
+    /// be dropped while they live.
+    fn isolate(&mut self, count: usize) -> Option<Undo> {
+        let nodes = self.reachable(count, if count > 1 { 5 } else { 2 })?;
+        let others = (0..self.nodes.len()).filter(|other| !nodes.contains(other)).map(Host::Node);
+        let both =
+            |other| nodes.iter().map(|node| Host::Node(*node)).flat_map(move |node| [(node, other), (other, node)]);
+        let cuts: Vec<_> = others.flat_map(both).collect();
+        self.cut_off(cuts.clone());
+        self.cut_off_nodes.extend(&nodes);
+        for node in nodes.clone() {
+            if self.rng.percent(70) {
+                self.blind.insert(node);
+            }
+            self.may_be_dropped(node);
+        }
+        Some(Undo::Reunite(nodes, cuts))
+    }
+
+    /// Kills a node so that no other server learns of it, and cuts it off from all of them.
+    fn dies(&mut self) -> Option<Undo> {
+        let node = self.reachable(1, 2)?.pop()?;
+        let others = (0..self.nodes.len()).filter(|other| *other != node).map(Host::Node);
+        let mut cuts: Vec<_> =
+            others.flat_map(|other| [(Host::Node(node), other), (other, Host::Node(node))]).collect();
+        cuts.extend((0..self.edges.len()).map(|edge| (Host::Edge(edge), Host::Node(node))));
+        for id in 0..self.conns.len() {
+            if self.conns[id].node == node {
+                self.sever(id);
+            }
+        }
+        self.cut_off(cuts.clone());
+        self.cut_off_nodes.insert(node);
+        self.kill_node(node);
+        self.may_be_dropped(node);
+        Some(Undo::Revive(node, cuts))
+    }
+
+    /// Has discovery drop a node within 12 s, in most cases, if the fault is not over by then.
+    fn may_be_dropped(&mut self, node: usize) {
+        if self.rng.percent(75) {
+            let delay = self.rng.within(0, MAX_DETECTION);
+            self.agenda.after(delay, move |world: &mut Self| {
+                if world.cut_off_nodes.contains(&node) && world.truth.remove(&node).is_some() {
+                    world.publish(false);
+                }
+            });
+        }
+    }
+
+    fn mend(&mut self, cuts: &[(Host, Host)]) {
+        self.cut.retain(|cut| !cuts.contains(cut));
+    }
+
+    fn restart(&mut self, nodes: &[usize]) {
+        nodes.iter().for_each(|node| self.restart_node(*node));
+        let listed = nodes.iter().filter(|node| self.truth.insert(**node, false) == Some(false)).count();
+        if listed < nodes.len() {
+            self.publish(false);
+        }
+    }
+
     fn cut_lane(&mut self) -> Option<Undo> {
         let one = self.candidate()?;
         let other = self.candidate().filter(|other| *other != one)?;
@@ -420,7 +508,8 @@ impl World {
         let version = self.views.len() - 1;
         let slow = !at_once && self.rng.percent(40);
         let mut last = 0;
-        for host in (0..self.edges.len()).map(Host::Edge).chain((0..self.nodes.len()).map(Host::Node)) {
+        let nodes = (0..self.nodes.len()).filter(|node| !self.blind.contains(node)).map(Host::Node);
+        for host in (0..self.edges.len()).map(Host::Edge).chain(nodes).collect::<Vec<_>>() {
             let lag = if slow { self.rng.within(0, MAX_VIEW_DELAY) } else { self.rng.within(0, 200 * MS) };
             last = last.max(lag);
             self.later(host, lag, move |world| world.sees(host, version));

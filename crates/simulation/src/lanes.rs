@@ -8,7 +8,7 @@ use std::time::Duration;
 use signaling_core::edge::FlushUrgency;
 use signaling_core::node::{BatchError, InboundExchange, PeerKey};
 use signaling_wire::forward::{self, Item};
-use signaling_wire::lane::{HEAD_BYTES, Opening};
+use signaling_wire::lane::{Acknowledgement, HEAD_BYTES, Opening};
 use signaling_wire::{BatchNumber, Elapsed, ExchangeNumber, Incarnation, RemainingTtl};
 
 use crate::agenda::{MS, Micros, SECOND};
@@ -215,8 +215,8 @@ impl World {
             node.failures.remove(&peer);
             node.core.lane_opened(now, peer, number, incarnation);
             if self.mutant == Some(Mutant::LaneWindow) {
-                let sent = (BatchNumber(self.sent_batches), 0);
-                if let Err(error) = node.core.lane_acknowledged(now, peer, number, sent) {
+                let of = Acknowledgement { number: BatchNumber(self.sent_batches), names_you: true };
+                if let Err(error) = node.core.lane_acknowledged(now, peer, number, (of, 0)) {
                     self.ledger.broken("damaged", error.to_string());
                 }
             }
@@ -279,7 +279,7 @@ impl World {
                 self.nodes[from].last_batch = self.nodes[from].last_batch.max(number.0);
                 self.sent_batches = self.sent_batches.max(number.0);
                 if self.mutant == Some(Mutant::EarlyAcknowledgement) {
-                    self.send_acknowledgement(id, number);
+                    self.send_acknowledgement(id, Acknowledgement { number, names_you: true });
                 }
             }
             let mut batch = frame[HEAD_BYTES..].to_vec();
@@ -318,21 +318,22 @@ impl World {
 
     /// Sends the acknowledgement for a peer, if it is due.
     fn acknowledge(&mut self, index: usize, peer: PeerKey) {
-        if let Some(number) = self.nodes[index].core.take_acknowledgement(self.agenda.instant(), peer) {
-            self.acknowledge_up_to(index, peer, number);
+        if let Some(of) = self.nodes[index].core.take_acknowledgement(self.agenda.instant(), peer) {
+            self.acknowledge_up_to(index, peer, of);
         }
     }
 
     /// Sends all acknowledgements of a node that are due.
     pub(crate) fn acknowledge_all(&mut self, index: usize) {
-        for (peer, number) in self.nodes[index].core.peers_mut().take_acknowledgements(self.agenda.instant()) {
-            self.acknowledge_up_to(index, peer, number);
+        for (peer, of) in self.nodes[index].core.peers_mut().take_acknowledgements(self.agenda.instant()) {
+            self.acknowledge_up_to(index, peer, of);
         }
     }
 
     /// Sends an acknowledgement to a peer with an open exchange. Checks that those of two processes
     /// never fall: batches would be executed again.
-    fn acknowledge_up_to(&mut self, index: usize, peer: PeerKey, number: BatchNumber) {
+    fn acknowledge_up_to(&mut self, index: usize, peer: PeerKey, of: Acknowledgement) {
+        let number = of.number;
         let Some(&id) = self.nodes[index].inbound_lanes.get(&peer) else { return };
         let Exchange { from, to, sides: [Side { process: sender, .. }, Side { process: receiver, .. }], .. } =
             self.exchanges[id];
@@ -342,10 +343,10 @@ impl World {
             self.ledger.broken("batches executed once", what);
         }
         *last = number;
-        self.send_acknowledgement(id, number);
+        self.send_acknowledgement(id, of);
     }
 
-    fn send_acknowledgement(&mut self, id: ExchangeId, acknowledged: BatchNumber) {
+    fn send_acknowledgement(&mut self, id: ExchangeId, acknowledged: Acknowledgement) {
         let counter = self.nodes[self.exchanges[id].to].core.number(self.agenda.instant());
         self.carry(id, End::Receiver, move |world| {
             let Exchange { from, peer, number, .. } = world.exchanges[id];

@@ -118,10 +118,16 @@ pub enum Mutant {
     RepeatedRequests,
     /// Nodes request the confirmation of a view once.
     RepeatedQueries,
-    /// Owners of rooms have no backup: each node suspects all others.
+    /// Owners of rooms have no backup: each node takes all others as gone.
     Backups,
     /// Nodes do not get the zones of the nodes in their views.
     Zones,
+    /// Nodes serve rooms without the majority of their view.
+    Majority,
+    /// A node that had lost the majority goes on with the rooms that it had.
+    Regain,
+    /// New owners of rooms do not wait for nodes that their view lacks.
+    FormerOwner,
     /// Backups do not confirm the epoch of a room.
     RoomCopied,
     /// Results and changes of rooms do not carry their epoch.
@@ -183,6 +189,9 @@ impl Mutant {
             Self::Blocks => settings.rules.breaks = Some(RoomRule::Blocks),
             Self::Closures => settings.rules.breaks = Some(RoomRule::Closures),
             Self::EndedSeats => settings.rules.breaks = Some(RoomRule::EndedSeats),
+            Self::Majority => settings.rules.breaks = Some(RoomRule::Majority),
+            Self::Regain => settings.rules.breaks = Some(RoomRule::Regain),
+            Self::FormerOwner => settings.rules.breaks = Some(RoomRule::FormerOwner),
             Self::UnclaimedSeats => settings.rules.stale = NEVER,
             Self::GoneClients => settings.rules.remembered = Duration::ZERO,
             _ => {}

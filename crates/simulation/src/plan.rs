@@ -31,7 +31,7 @@ pub struct Size {
     /// Maximum number of faults; one that finds no target does not occur.
     #[arg(long, default_value_t = 5)]
     pub faults: usize,
-    /// Kinds of faults; by default all except short-pause and crash-zone.
+    /// Kinds of faults; by default all except short-pause, crash-zone, isolate, isolate-pair and dead.
     #[arg(long, value_name = "KIND,...", value_delimiter = ',', action = ArgAction::Set)]
     pub kinds: Vec<FaultKind>,
     /// Percentage of messages with a TTL of 1 s to 8 s.
@@ -122,12 +122,21 @@ pub enum FaultKind {
     ShortPause,
     /// All nodes of a zone are killed at once, and restart later under their names.
     CrashZone,
+    /// No packet passes between a node and all other nodes, and edges still reach it. Discovery
+    /// drops it at some time or not at all, and often sends it no view.
+    Isolate,
+    /// As `Isolate`, for two nodes that still reach each other, of at least five.
+    IsolatePair,
+    /// A node's machine dies: connections to it get no answer and no refusal. Discovery may drop
+    /// it. It restarts later.
+    Dead,
 }
 
 impl FaultKind {
     /// Returns the kinds that happen if none are named. Without the others a seed keeps its run.
     pub(crate) fn usual() -> impl Iterator<Item = Self> {
-        Self::value_variants().iter().copied().filter(|kind| !matches!(kind, Self::ShortPause | Self::CrashZone))
+        let others = [Self::ShortPause, Self::CrashZone, Self::Isolate, Self::IsolatePair, Self::Dead];
+        Self::value_variants().iter().copied().filter(move |kind| !others.contains(kind))
     }
 
     /// Returns its name in flags, logs and counters.
@@ -181,6 +190,8 @@ const LAST_SEND: Micros = 30 * SECOND;
 const FAULTS_FROM: Micros = 3 * SECOND;
 const FAULTS_UNTIL: Micros = 26 * SECOND;
 const MAX_FAULT: Micros = 8 * SECOND;
+/// Longer than any view delay and any wait for a node that discovery dropped.
+const MAX_ISOLATION: Micros = 18 * SECOND;
 /// Longer than a restart, a probation, and the time after which the ledger excuses no fault.
 const SILENCE_LASTS: Micros = 16 * SECOND;
 const RELIABLE_PERCENT: u64 = 30;
@@ -216,6 +227,7 @@ impl Plan {
             let lasts = match kind {
                 FaultKind::Silence => SILENCE_LASTS + rng.within(300 * MS, MAX_FAULT),
                 FaultKind::ShortPause => rng.within(1_200 * MS, 1_990 * MS),
+                FaultKind::Isolate | FaultKind::IsolatePair | FaultKind::Dead => rng.within(SECOND, MAX_ISOLATION),
                 _ => rng.within(300 * MS, MAX_FAULT),
             };
             plan.faults.push(Fault { kind, at, lasts });

@@ -16,6 +16,8 @@ pub enum Preset {
     Large,
     /// Rooms, and nodes that lose each other for some seconds.
     Parted,
+    /// Rooms, and nodes that lose all other nodes, also with `--nodes 2` or `--nodes 5`.
+    Isolated,
     /// Rooms in most worlds, more servers, many faults and short TTLs.
     Hasty,
     /// Rooms with a journal, and nodes that crash until all copies of rooms are lost.
@@ -39,6 +41,7 @@ impl Preset {
             Self::Large => "--rooms 100 --nodes 5 --faults 14",
             Self::Parted => "--rooms 100 --faults 10 --kinds cut-nodes,cut-one-way,flap,pause-node,cut-lane",
             Self::Skewed => "--rooms 100 --skew 3600",
+            Self::Isolated => "--rooms 100 --faults 8 --kinds isolate,isolate-pair,dead",
             Self::Hasty => "--rooms 80 --nodes 4 --edges 3 --faults 12 --hasty 30",
             Self::Journal => "--rooms 100 --journal --nodes 2 --faults 10 --kinds crash,flap,pause-node,crash-edge",
         }

@@ -94,6 +94,10 @@ pub(crate) struct World {
     /// Directions, from one host to another, in which no packet passes. From an edge to a node
     /// means both directions.
     pub(crate) cut: BTreeSet<(Host, Host)>,
+    /// Nodes that reach no other node, or a single one.
+    pub(crate) cut_off_nodes: BTreeSet<usize>,
+    /// Nodes that get no views.
+    pub(crate) blind: BTreeSet<usize>,
     /// The nodes in discovery, by index, with `true` for draining ones.
     pub(crate) truth: BTreeMap<usize, bool>,
     /// Number of zones. 0: discovery names none.

@@ -30,8 +30,8 @@ enum Shows {
 }
 
 use FaultKind::{
-    Crash, CrashZone, CutLane, CutNodes, CutOneWay, CutTrunk, Drain, Flap, Join, PauseEdge, PauseNode, ShortPause,
-    Silence,
+    Crash, CrashZone, CutLane, CutNodes, CutOneWay, CutTrunk, Dead, Drain, Flap, Isolate, IsolatePair, Join, PauseEdge,
+    PauseNode, ShortPause, Silence,
 };
 use Shows::{Less, More, Promise};
 
@@ -78,7 +78,10 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
         // Both copies of a room are never in one zone.
         Mutant::Zones => (lost_zone(), More("rooms: rebuilt", 100)),
-        Mutant::Barrier => (parted_rooms(), Promise(1785)),
+        Mutant::Barrier => (parted_rooms(), Promise(450)),
+        Mutant::Majority => (Size { faults: 8, kinds: vec![Isolate, IsolatePair, Dead], ..rooms() }, Promise(222)),
+        Mutant::Regain => (Size { nodes: 2, faults: 12, kinds: vec![Flap, Isolate], ..rooms() }, Promise(133)),
+        Mutant::FormerOwner => (Size { faults: 12, kinds: vec![Flap], ..rooms() }, Promise(123)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(763)),
         // Most nodes are lost at once, and the others have no copy.
         Mutant::RoomReports => (Size { faults: 8, zones: 2, ..lost_zone() }, Promise(7)),
@@ -102,8 +105,8 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::LateOutcomes => (hurried(), More("unavailable though written", 150)),
         // Clients come back while a node is paused, and their former sockets resume.
         Mutant::ProcessPause => (pauses_of_both(), Promise(11)),
-        // The paused node suspects its backups, and others get copies of its rooms.
-        Mutant::ShortPauses => (short_pauses(), More("rooms: copies sent", 150)),
+        // The paused node suspects the others, and stands in for them.
+        Mutant::ShortPauses => (short_pauses(), More("nodes: detours", 200)),
         Mutant::LaneMemory => (Size { faults: 12, kinds: vec![PauseNode, Flap], ..all() }, Promise(0)),
         Mutant::Detour => (cuts(), Promise(0)),
         Mutant::Suspects => (cuts(), Promise(32)),

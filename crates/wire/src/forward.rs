@@ -275,6 +275,9 @@ pub enum Item<'a> {
         adoption: u64,
         /// Rooms of the receiver in which clients of the sender have seats.
         rooms: Vec<&'a str>,
+        /// Nodes outside the view that may own rooms by an earlier one: the sender of this batch
+        /// named them in acknowledgements of the last 2.5 s.
+        former: Vec<&'a str>,
         /// `false` if further rooms follow.
         last: bool,
     },

@@ -31,6 +31,8 @@ pub const HEAD_BYTES: usize = 1 + size_of::<u32>();
 const BATCH: u8 = 1;
 const ACKNOWLEDGEMENT: u8 = 2;
 const EXCHANGE: u8 = 3;
+/// An acknowledgement that names its receiver.
+const NAMING_ACKNOWLEDGEMENT: u8 = 4;
 
 /// The query of the request that opens an exchange.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,12 +53,21 @@ pub struct Opening {
 pub enum Frame<'a> {
     /// A batch ([`forward`](crate::forward)), of at most [`MAX_BYTES`].
     Batch(&'a [u8]),
-    /// Confirms the execution of all batches up to this one, and that the receiver is alive. Also
-    /// has the number of the receiver's [`Counter`](crate::Counter).
-    Acknowledgement(BatchNumber, u64),
+    /// The receiver is alive, and has executed batches. Also has the number of the receiver's
+    /// [`Counter`](crate::Counter).
+    Acknowledgement(Acknowledgement, u64),
     /// Begins an exchange in a response: the batches behind it belong to the exchange with this
     /// number of the receiver, as if it had opened a lane to the sender.
     Exchange(ExchangeNumber),
+}
+
+/// Confirms the execution of batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Acknowledgement {
+    /// All batches up to this one are executed.
+    pub number: BatchNumber,
+    /// `true` if the view of the node that sends this has the node that receives it.
+    pub names_you: bool,
 }
 
 /// Returns a frame with the batch that `append` writes, of at most [`MAX_BYTES`], which is not
@@ -75,8 +86,8 @@ pub fn frame(capacity: usize, append: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 /// Returns a [`Frame::Acknowledgement`].
-pub fn acknowledgement(number: BatchNumber, counter: u64) -> Vec<u8> {
-    let mut frame = numbered(ACKNOWLEDGEMENT, number.0);
+pub fn acknowledgement(of: Acknowledgement, counter: u64) -> Vec<u8> {
+    let mut frame = numbered(if of.names_you { NAMING_ACKNOWLEDGEMENT } else { ACKNOWLEDGEMENT }, of.number.0);
     frame.extend_from_slice(&counter.to_le_bytes());
     frame
 }
@@ -137,9 +148,10 @@ fn first(bytes: &[u8]) -> Result<Option<(Frame<'_>, &[u8])>, DecodeError> {
         Some(u64::from_le_bytes(*number))
     };
     let frame = match *kind {
-        ACKNOWLEDGEMENT => {
-            number().zip(number()).map(|(batch, counter)| Frame::Acknowledgement(BatchNumber(batch), counter))
-        }
+        ACKNOWLEDGEMENT | NAMING_ACKNOWLEDGEMENT => number().zip(number()).map(|(batch, counter)| {
+            let of = Acknowledgement { number: BatchNumber(batch), names_you: *kind == NAMING_ACKNOWLEDGEMENT };
+            Frame::Acknowledgement(of, counter)
+        }),
         EXCHANGE => number().map(|exchange| Frame::Exchange(ExchangeNumber(exchange))),
         kind => return Err(DecodeError::new(format!("a frame of the unknown kind {kind}"))),
     };

@@ -13,7 +13,7 @@ use signaling_protocol::limits::{MAX_HOLD, MAX_MESSAGE_BYTES};
 
 use crate::codec::DecodeError;
 use crate::forward::{self, Item};
-use crate::lane::{self, Frame, FrameReader};
+use crate::lane::{self, Acknowledgement, Frame, FrameReader};
 use crate::limits::MAX_FRAME_BYTES;
 use crate::seats::{SeatState, SessionState};
 use crate::trunk::{ToEdge, ToNode};
@@ -102,7 +102,8 @@ proptest! {
         let number = |(number, ..): &(u64, u32, Vec<Item<'_>>)| *number;
         let between = |batch: &(u64, u32, Vec<Item<'_>>)| {
             let number = number(batch);
-            [lane::acknowledgement(BatchNumber(number), number / 2), lane::exchange(ExchangeNumber(number))].concat()
+            let of = Acknowledgement { number: BatchNumber(number), names_you: number % 2 == 1 };
+            [lane::acknowledgement(of, number / 2), lane::exchange(ExchangeNumber(number))].concat()
         };
         let stream: Vec<u8> = batches.iter().flat_map(|batch| [between(batch), frame(batch)].concat()).collect();
         let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(stream.len())).collect();
@@ -113,9 +114,9 @@ proptest! {
             let taken = reader.read(chunk, |frame| {
                 match frame {
                     Frame::Batch(batch) => read.push(batch.to_vec()),
-                    Frame::Acknowledgement(BatchNumber(number), counter) => {
-                        assert_eq!(counter, number / 2);
-                        others.push((false, number));
+                    Frame::Acknowledgement(of, counter) => {
+                        assert_eq!((of.names_you, counter), (of.number.0 % 2 == 1, of.number.0 / 2));
+                        others.push((false, of.number.0));
                     }
                     Frame::Exchange(ExchangeNumber(number)) => others.push((true, number)),
                 }

@@ -353,8 +353,8 @@ impl Lane {
             let mut acknowledged = None;
             let chunk = self.chunk().await?;
             let read = self.1.read(&chunk, |frame| {
-                if let Frame::Acknowledgement(number, _) = frame {
-                    acknowledged = Some(number.0);
+                if let Frame::Acknowledgement(of, _) = frame {
+                    acknowledged = Some(of.number.0);
                 }
                 Ok::<_, DecodeError>(())
             });

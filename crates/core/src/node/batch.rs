@@ -8,8 +8,8 @@ use signaling_protocol::{ClientId, NameError, NodeId};
 use signaling_rendezvous::KeyHash;
 use signaling_rooms::SeatAttachment;
 use signaling_wire::forward::{self, Envelope, Item, Recipient};
-use signaling_wire::lane::Opening;
-use signaling_wire::{BatchNumber, DecodeError, ExchangeNumber, Incarnation};
+use signaling_wire::lane::{Acknowledgement, Opening};
+use signaling_wire::{DecodeError, ExchangeNumber, Incarnation};
 
 use super::deadline::Deadline;
 use super::delivered_ids::DeliveredIds;
@@ -88,8 +88,8 @@ impl NodeCore {
         Some(exchange)
     }
 
-    /// Handles the acknowledgement of batches up to `number` that returned on an exchange, with the
-    /// counter of the peer.
+    /// Handles an acknowledgement of batches that returned on an exchange, with the counter of the
+    /// peer.
     ///
     /// # Errors
     /// If the counter is damaged.
@@ -97,12 +97,12 @@ impl NodeCore {
         &mut self,
         now: Instant,
         at: InboundExchange,
-        (number, counter): (BatchNumber, u64),
+        (of, counter): (Acknowledgement, u64),
     ) -> Result<(), BatchError> {
         self.counter.receive(now, counter)?;
         if let Some(lane) = self.peers.return_lane(at) {
-            lane.acknowledged(now, number);
-            self.answered(now, at.peer);
+            let sent_before = lane.acknowledged(now, of.number);
+            self.acknowledged(now, at.peer, sent_before, of.names_you);
         }
         Ok(())
     }
@@ -118,6 +118,9 @@ impl NodeCore {
         let length = bytes.len();
         let (number, elapsed) = forward::open(&mut bytes)?;
         let late = inbound.measure(now, elapsed)?;
+        if bytes.is_empty() {
+            inbound.on_beat();
+        }
         // A damaged batch counts as executed, or it would come again for ever.
         if inbound.receive(now, number, length) {
             while !bytes.is_empty() {
@@ -130,10 +133,10 @@ impl NodeCore {
         Ok(())
     }
 
-    /// Takes the acknowledgement for a peer: the number of the last executed batch. `None`: none is
-    /// due, no exchange is open, or the peer is unknown.
-    pub fn take_acknowledgement(&mut self, now: Instant, peer: PeerKey) -> Option<BatchNumber> {
-        self.peers.inbound(peer)?.take_acknowledgement(now)
+    /// Takes the acknowledgement for a peer. `None`: none is due, no exchange is open, or the peer
+    /// is unknown.
+    pub fn take_acknowledgement(&mut self, now: Instant, peer: PeerKey) -> Option<Acknowledgement> {
+        self.peers.take_acknowledgement(now, peer)
     }
 
     /// Handles the end of an exchange, and of the one that returns on it. One that was replaced has

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use signaling_wire::lane::Acknowledgement;
 use signaling_wire::{BatchNumber, Elapsed, ExchangeNumber, Incarnation};
 
 use crate::lateness::{Lateness, TooLate};
@@ -36,6 +37,10 @@ pub(super) struct InboundLane {
     batches: usize,
     bytes: usize,
     since: Option<Instant>,
+    /// `true` if the peer's lane was idle: its batch without items is acknowledged at once.
+    is_beat: bool,
+    /// Time of the last acknowledgement that named the peer. `None`: never.
+    named: Option<Instant>,
     /// Time of the last acknowledgement. `None`: none in this exchange.
     acknowledged: Option<Instant>,
 }
@@ -50,7 +55,8 @@ impl InboundLane {
             return false;
         }
         let last = if is_known { self.last } else { BatchNumber::default() };
-        *self = Self { incarnation: Some(incarnation), exchange, is_open: true, last, ..Self::default() };
+        let named = self.named;
+        *self = Self { incarnation: Some(incarnation), exchange, is_open: true, last, named, ..Self::default() };
         self.lateness = Some(Lateness::new(now));
         true
     }
@@ -80,6 +86,16 @@ impl InboundLane {
         lateness.measure(now, elapsed).inspect_err(|_| self.is_open = false)
     }
 
+    /// Returns the time of the last acknowledgement that named the peer. `None`: never.
+    pub(super) fn named(&self) -> Option<Instant> {
+        self.named
+    }
+
+    /// Makes an acknowledgement due: the peer's lane is idle, and it needs a prompt answer.
+    pub(super) fn on_beat(&mut self) {
+        self.is_beat = true;
+    }
+
     /// Records a batch of the open exchange, with its bytes. Returns `true` if the caller must
     /// execute it: from then on it counts as executed. Returns `false` if it or a later one has
     /// been executed.
@@ -93,16 +109,18 @@ impl InboundLane {
     }
 
     /// Takes the acknowledgement that is due: the number of the last executed batch, or 0 if none
-    /// was executed. It acknowledges all batches up to this number.
+    /// was executed. It acknowledges all batches up to this number. `names_you`: the view has the
+    /// peer.
     ///
-    /// It is due at once in a new exchange, and 1 s after the last acknowledgement. With batches it
-    /// is due 0.5 s after the first one, or at 64 batches or 256 KiB. `None`: it is not due, or no
-    /// exchange is open.
-    pub(super) fn take_acknowledgement(&mut self, now: Instant) -> Option<BatchNumber> {
+    /// It is due at once in a new exchange and after a batch without items, and 1 s after the last
+    /// acknowledgement. With batches it is due 0.5 s after the first one, or at 64 batches or 256
+    /// KiB. `None`: it is not due, or no exchange is open.
+    pub(super) fn take_acknowledgement(&mut self, now: Instant, names_you: bool) -> Option<Acknowledgement> {
         let is_over =
             |since: Option<Instant>, limit| since.is_some_and(|since| now.saturating_duration_since(since) >= limit);
         let is_due = self.batches >= PROMPT_BATCHES
             || self.bytes >= PROMPT_BYTES
+            || self.is_beat
             || is_over(self.since, ACKNOWLEDGE_AFTER)
             || self.acknowledged.is_none()
             || is_over(self.acknowledged, ACKNOWLEDGE_INTERVAL);
@@ -110,7 +128,11 @@ impl InboundLane {
             return None;
         }
         (self.batches, self.bytes, self.since, self.acknowledged) = (0, 0, None, Some(now));
-        Some(self.last)
+        self.is_beat = false;
+        if names_you {
+            self.named = Some(now);
+        }
+        Some(Acknowledgement { number: self.last, names_you })
     }
 }
 
@@ -121,10 +143,14 @@ mod tests {
     const A: Incarnation = Incarnation([1; 8]);
     const B: Incarnation = Incarnation([2; 8]);
 
+    fn acknowledged(lane: &mut InboundLane, now: Instant) -> Option<BatchNumber> {
+        lane.take_acknowledgement(now, true).map(|of| of.number)
+    }
+
     fn opened(now: Instant) -> InboundLane {
         let mut lane = InboundLane::default();
         assert!(lane.open(now, A, ExchangeNumber(1)));
-        assert_eq!(lane.take_acknowledgement(now), Some(BatchNumber(0)), "it shows at once that the node is alive");
+        assert_eq!(acknowledged(&mut lane, now), Some(BatchNumber(0)), "it shows at once that the node is alive");
         lane
     }
 
@@ -158,17 +184,37 @@ mod tests {
         let now = Instant::now();
         let mut lane = opened(now);
         lane.receive(now, BatchNumber(1), 9);
-        assert_eq!(lane.take_acknowledgement(now + ACKNOWLEDGE_AFTER / 2), None);
-        assert_eq!(lane.take_acknowledgement(now + ACKNOWLEDGE_AFTER), Some(BatchNumber(1)));
-        assert_eq!(lane.take_acknowledgement(now + ACKNOWLEDGE_INTERVAL), None);
-        assert_eq!(lane.take_acknowledgement(now + ACKNOWLEDGE_INTERVAL + ACKNOWLEDGE_AFTER), Some(BatchNumber(1)));
+        assert_eq!(acknowledged(&mut lane, now + ACKNOWLEDGE_AFTER / 2), None);
+        assert_eq!(acknowledged(&mut lane, now + ACKNOWLEDGE_AFTER), Some(BatchNumber(1)));
+        assert_eq!(acknowledged(&mut lane, now + ACKNOWLEDGE_INTERVAL), None);
+        assert_eq!(acknowledged(&mut lane, now + ACKNOWLEDGE_INTERVAL + ACKNOWLEDGE_AFTER), Some(BatchNumber(1)));
         for number in 2..2 + PROMPT_BATCHES as u64 {
             lane.receive(now, BatchNumber(number), 9);
         }
-        assert_eq!(lane.take_acknowledgement(now), Some(BatchNumber(1 + PROMPT_BATCHES as u64)));
+        assert_eq!(acknowledged(&mut lane, now), Some(BatchNumber(1 + PROMPT_BATCHES as u64)));
         lane.receive(now, BatchNumber(999), PROMPT_BYTES);
-        assert_eq!(lane.take_acknowledgement(now), Some(BatchNumber(999)));
+        assert_eq!(acknowledged(&mut lane, now), Some(BatchNumber(999)));
         lane.close();
-        assert_eq!(lane.take_acknowledgement(now + ACKNOWLEDGE_INTERVAL * 9), None);
+        assert_eq!(acknowledged(&mut lane, now + ACKNOWLEDGE_INTERVAL * 9), None);
+    }
+
+    #[test]
+    fn batch_without_items_is_acknowledged_at_once() {
+        let now = Instant::now();
+        let mut lane = opened(now);
+        lane.receive(now, BatchNumber(1), 9);
+        assert_eq!(acknowledged(&mut lane, now), None);
+        lane.on_beat();
+        assert_eq!([(); 2].map(|()| acknowledged(&mut lane, now)), [Some(BatchNumber(1)), None]);
+    }
+
+    #[test]
+    fn time_of_the_last_name_outlives_the_exchange() {
+        let now = Instant::now();
+        let mut lane = opened(now);
+        assert!(lane.open(now, A, ExchangeNumber(2)));
+        assert_eq!(lane.named(), Some(now));
+        lane.take_acknowledgement(now + ACKNOWLEDGE_INTERVAL, false);
+        assert_eq!(lane.named(), Some(now), "the view has lost the peer");
     }
 }

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::edge::FlushUrgency;
+use crate::lateness::BEAT_INTERVAL;
 use rustc_hash::FxHashSet;
 use signaling_protocol::NodeId;
 use signaling_rendezvous::KeyHash;
@@ -15,7 +16,6 @@ use signaling_wire::forward::{self, EnvelopeOutcome, Item, QueueId};
 use signaling_wire::{BatchNumber, Batches, Elapsed, ExchangeNumber, MessageNumber, Origin, lane, limits};
 
 use super::envelope_queue::{EnvelopeQueue, QueuedEnvelope};
-use crate::lateness::BEAT_INTERVAL;
 
 /// Bytes of queued envelopes at which a lane takes no further one, which then depends on
 /// retransmissions. Notes have the same limit of their own.
@@ -60,7 +60,9 @@ impl QueuedOutcome {
 #[derive(Debug)]
 struct SentBatch {
     number: BatchNumber,
-    /// Time at which it was first sent, later by pauses of this process.
+    /// Time at which it was first sent.
+    first_sent: Instant,
+    /// The same, later by pauses of this process.
     since: Instant,
     /// Bytes of its last frame. 0: it had none.
     bytes: usize,
@@ -195,7 +197,7 @@ impl Lane {
         is_stuck
     }
 
-    /// Makes a batch due after 30 s without one. Returns `true` if it did.
+    /// Makes a batch due after 0.5 s without one. Returns `true` if it did.
     pub(super) fn beat(&mut self, now: Instant) -> bool {
         let is_due = !self.is_beat_due && now.saturating_duration_since(self.sent_at) >= BEAT_INTERVAL;
         self.is_beat_due |= is_due;
@@ -207,15 +209,24 @@ impl Lane {
         self.exchange == Exchange::Cut
     }
 
-    /// Removes the batches up to `number` from the window: the peer has executed them.
-    pub(super) fn acknowledged(&mut self, now: Instant, number: BatchNumber) {
+    /// Removes the batches up to `number` from the window: the peer has executed them. Returns the
+    /// latest time that is known to be before the acknowledgement: it may have been delayed.
+    pub(super) fn acknowledged(&mut self, now: Instant, number: BatchNumber) -> Instant {
+        let mut sent_before = self.start;
         if self.exchange == Exchange::Open && self.window.front().is_none_or(|oldest| oldest.number <= number) {
             self.since = now;
         }
         while let Some(batch) = self.window.pop_front_if(|oldest| oldest.number <= number) {
             self.window_bytes -= batch.bytes;
             self.sent = self.sent.saturating_sub(1);
+            sent_before = sent_before.max(batch.first_sent);
         }
+        sent_before
+    }
+
+    /// Returns the start of the last exchange.
+    pub(super) fn start(&self) -> Instant {
+        self.start
     }
 
     /// Adds an envelope. Returns `false` if 8 MiB are queued, or 4 MiB for a bulk one.
@@ -359,7 +370,7 @@ impl Lane {
         let notes = self.notes.take();
         self.has_urgent_note &= !self.notes.is_empty();
         bytes += outcomes.len() * OUTCOME_BYTES + notes.len() + OUTCOME_BYTES;
-        (SentBatch { number, since: now, bytes: 0, envelopes, outcomes, notes }, bytes)
+        (SentBatch { number, first_sent: now, since: now, bytes: 0, envelopes, outcomes, notes }, bytes)
     }
 }
 
@@ -484,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_lane_sends_an_empty_batch_every_30_s() {
+    fn idle_lane_sends_an_empty_batch_every_half_second() {
         let (mut lane, start, mut batches) = open_lane();
         assert!(!lane.beat(start + BEAT_INTERVAL - Duration::from_millis(1)));
         assert!(lane.beat(start + BEAT_INTERVAL));

@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{EnvelopeOutcome, Item, QueueId};
-use signaling_wire::lane::Opening;
+use signaling_wire::lane::{Acknowledgement, Opening};
 use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, Origin};
 use slotmap::SlotMap;
 
@@ -23,6 +23,7 @@ use super::lane::{Lane, MAX_WAITING, QueuedOutcome};
 use super::{PeerKey, Rules, Settings};
 use crate::edge::FlushUrgency;
 use signaling_membership::{FailureDetector, NodeEntry, View};
+use signaling_rooms::Contact;
 
 /// A peer node.
 #[derive(Debug)]
@@ -34,6 +35,10 @@ struct Peer {
     /// Time of its last answer or acknowledgement, later by pauses of this process. At first that
     /// of its creation.
     last_answer: Instant,
+    /// A time at which its view had this node, unless its last answer denies it. `None`: unknown.
+    names_us: Option<Instant>,
+    /// Start of the last attempt to connect, if the peer's process was gone. `None`: it answered.
+    refused: Option<Instant>,
     incarnation: Option<Incarnation>,
     /// `true` if the peer is in [`Peers::woken`].
     is_woken: bool,
@@ -50,6 +55,7 @@ struct FormerPeer {
     until: Instant,
     inbound: InboundLane,
     incarnation: Option<Incarnation>,
+    refused: Option<Instant>,
 }
 
 /// All peer nodes, and this node's own rank.
@@ -143,8 +149,8 @@ impl Peers {
             let stays = view.get(peer.id.as_str()).is_some() || peer.inbound.is_open();
             if !stays && peer.incarnation.is_some() {
                 let (id, inbound) = (peer.id.clone(), std::mem::take(&mut peer.inbound));
-                let (until, incarnation) = (now + rules.peer_memory, peer.incarnation);
-                former.push_back(FormerPeer { id, until, inbound, incarnation });
+                let (until, incarnation, refused) = (now + rules.peer_memory, peer.incarnation, peer.refused);
+                former.push_back(FormerPeer { id, until, inbound, incarnation, refused });
             }
             stays
         });
@@ -198,6 +204,8 @@ impl Peers {
             inbound,
             trust: FailureDetector::new(now),
             last_answer: now,
+            names_us: None,
+            refused: None,
             incarnation,
             is_woken: false,
         });
@@ -265,9 +273,34 @@ impl Peers {
         self.peers.get(peer).is_some_and(|peer| peer.trust.is_answering())
     }
 
-    /// Records that a peer refused a connection. Returns `true` if it is its first failure after an
-    /// answer: routes to clients there are over.
-    pub(super) fn refused(&mut self, now: Instant, peer: PeerKey) -> bool {
+    /// Records that the process of a peer is gone.
+    pub(super) fn is_gone(&mut self, peer: PeerKey) {
+        if let Some(peer) = self.peers.get_mut(peer) {
+            (peer.refused, peer.names_us) = (Some(peer.lane.start()), None);
+        }
+    }
+
+    /// Records that a peer's view has this node, or lacks it, at least since `since`.
+    pub(super) fn names_us(&mut self, peer: PeerKey, since: Instant, names_us: bool) {
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.names_us = names_us.then(|| peer.names_us.map_or(since, |known| known.max(since)));
+            peer.refused = None;
+        }
+    }
+
+    /// Returns what this node and another one know of each other, also if it has left the view.
+    pub(super) fn contact(&self, node: &str) -> Contact {
+        if let Some(peer) = self.key(node).and_then(|key| self.peers.get(key)) {
+            return Contact { names_us: peer.names_us, refused: peer.refused, named: peer.inbound.named() };
+        }
+        let former = self.former.iter().rev().find(|former| former.id.as_str() == node);
+        let contact = |it: &FormerPeer| Contact { names_us: None, refused: it.refused, named: it.inbound.named() };
+        former.map(contact).unwrap_or_default()
+    }
+
+    /// Records that a connection to a peer failed. Returns `true` if it is its first failure after
+    /// an answer: routes to clients there are over.
+    pub(super) fn failed(&mut self, now: Instant, peer: PeerKey) -> bool {
         let is_news = self.peers.get_mut(peer).is_some_and(|peer| peer.trust.failed(now));
         if is_news {
             self.count_suspects();
@@ -523,11 +556,18 @@ impl Peers {
         self.lane(peer).is_none_or(Lane::is_cut)
     }
 
-    /// Takes the acknowledgements that are due now: for each peer the number of its last executed
-    /// batch.
-    pub fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, BatchNumber)> {
-        let due = self.peers.iter_mut().map(|(key, peer)| (key, peer.inbound.take_acknowledgement(now)));
-        due.filter_map(|(key, number)| Some((key, number?))).collect()
+    /// Takes the acknowledgements that are due now, with their peers.
+    pub fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, Acknowledgement)> {
+        let keys: Vec<_> = self.peers.keys().collect();
+        let due = keys.into_iter().map(|key| (key, self.take_acknowledgement(now, key)));
+        due.filter_map(|(key, acknowledgement)| Some((key, acknowledgement?))).collect()
+    }
+
+    /// Takes the acknowledgement for a peer. `None`: none is due, or the peer is unknown.
+    pub(super) fn take_acknowledgement(&mut self, now: Instant, peer: PeerKey) -> Option<Acknowledgement> {
+        let Self { peers, view, .. } = self;
+        let peer = peers.get_mut(peer)?;
+        peer.inbound.take_acknowledgement(now, view.get(peer.id.as_str()).is_some())
     }
 
     /// Returns the bytes in all lanes to other nodes, queued or without an acknowledgement. Queued
@@ -541,6 +581,24 @@ impl Peers {
 mod tests {
     use super::*;
     use crate::fixtures::mesh_node;
+
+    #[test]
+    fn answer_counts_from_its_request_and_if_it_names_this_node() {
+        let mut node = mesh_node("a", &["a", "b"]);
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let peer = node.peers.key("b").unwrap();
+        let exchange = node.peers.open_lane(start, peer).unwrap().exchange;
+        node.lane_opened(start, peer, exchange, Incarnation([1; 8]));
+        node.peers.sweep(start + second);
+        assert!(node.peers.take_lane_frame(start + second, peer, exchange).is_some(), "it is idle");
+        let mut answer = |number, names_you| {
+            let of = Acknowledgement { number: BatchNumber(number), names_you };
+            node.lane_acknowledged(start + 9 * second, peer, exchange, (of, 0)).unwrap();
+            node.peers.contact("b").names_us
+        };
+        assert_eq!([answer(0, true), answer(1, true)], [Some(start), Some(start + second)]);
+        assert_eq!(answer(1, false), None);
+    }
 
     #[test]
     fn restart_shows_by_the_incarnation() {

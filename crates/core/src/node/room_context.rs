@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
-use signaling_rooms::{Context, Peer, Rooms, Socket, Step};
+use signaling_rooms::{Contact, Context, Peer, Rooms, Socket, Step};
 use signaling_wire::SessionId;
 
 use super::directory::Directory;
@@ -89,6 +89,10 @@ impl Context for Surroundings<'_> {
         let key = self.peers.key(node)?;
         let (is_suspect, answers) = (self.peers.is_suspect(key), self.peers.is_answering(key));
         Some(Peer { is_suspect, answers, queued: self.peers.lane(key)?.queued_notes(), limit: MAX_WAITING })
+    }
+
+    fn contact(&self, node: &str) -> Contact {
+        self.peers.contact(node)
     }
 
     fn is_stalled(&self, now: Instant, node: &str) -> bool {

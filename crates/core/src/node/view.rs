@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use signaling_wire::lane::Acknowledgement;
 use signaling_wire::trunk::ToEdge;
-use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation};
+use signaling_wire::{ExchangeNumber, Incarnation};
 
 use super::{BatchError, NodeCore, PeerKey};
 use signaling_membership::View;
@@ -39,9 +40,17 @@ impl NodeCore {
         }
     }
 
-    /// Records that a peer refused a connection: it becomes suspect. Ignores an unknown peer.
+    /// Records that a peer refused a connection: its process is gone. It becomes suspect. Ignores
+    /// an unknown peer.
     pub fn refused(&mut self, now: Instant, peer: PeerKey) {
-        if self.peers.refused(now, peer) {
+        self.peers.is_gone(peer);
+        self.unreachable(now, peer);
+    }
+
+    /// Records that a connection to a peer failed, and its process may live: it becomes suspect.
+    /// Ignores an unknown peer.
+    pub fn unreachable(&mut self, now: Instant, peer: PeerKey) {
+        if self.peers.failed(now, peer) {
             self.reroute(now);
         }
     }
@@ -76,8 +85,7 @@ impl NodeCore {
         }
     }
 
-    /// Handles a peer's acknowledgement of all batches up to `number`, with its counter. Ignores
-    /// the number of a replaced exchange.
+    /// Handles a peer's acknowledgement, with its counter. Ignores one of a replaced exchange.
     ///
     /// # Errors
     /// If the counter is damaged. The exchange has to end.
@@ -86,14 +94,21 @@ impl NodeCore {
         now: Instant,
         peer: PeerKey,
         exchange: ExchangeNumber,
-        (number, counter): (BatchNumber, u64),
+        (of, counter): (Acknowledgement, u64),
     ) -> Result<(), BatchError> {
         self.counter.receive(now, counter)?;
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
-            lane.acknowledged(now, number);
-            self.answered(now, peer);
+            let sent_before = lane.acknowledged(now, of.number);
+            self.acknowledged(now, peer, sent_before, of.names_you);
         }
         Ok(())
+    }
+
+    /// Handles an acknowledgement that its peer sent after `sent_before`.
+    pub(super) fn acknowledged(&mut self, now: Instant, peer: PeerKey, sent_before: Instant, names_us: bool) {
+        self.peers.names_us(peer, sent_before, names_us);
+        self.answered(now, peer);
+        self.with_rooms(now, |rooms| rooms.review_majority());
     }
 
     pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) {

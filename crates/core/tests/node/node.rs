@@ -8,6 +8,7 @@ use signaling_membership::{NodeEntry, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};
+use signaling_wire::lane::Acknowledgement;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot, ToEdge, ToNode};
 use signaling_wire::{
     BatchNumber, ExchangeNumber, Incarnation, Rank, RateDebts, RemainingTtl, Seq, SessionId, SocketId, lane, resume,
@@ -176,7 +177,8 @@ impl Node {
             last = forward::open(&mut &frame[lane::HEAD_BYTES..]).unwrap().0;
             other.core.batch(other.now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
         }
-        self.core.lane_acknowledged(self.now, peer, exchange, (last, 0)).unwrap();
+        let of = Acknowledgement { number: last, names_you: true };
+        self.core.lane_acknowledged(self.now, peer, exchange, (of, 0)).unwrap();
     }
 
     /// Sends all queued items in the response to an exchange of the other node, which is its `own`

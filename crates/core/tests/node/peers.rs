@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use signaling_core::node::{BatchError, Rules};
 use signaling_wire::forward::{self, Item};
-use signaling_wire::lane::{HEAD_BYTES, Opening};
+use signaling_wire::lane::{Acknowledgement, HEAD_BYTES, Opening};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, ToNode};
 use signaling_wire::{BatchNumber, DownSeq, ExchangeNumber, Incarnation};
 
@@ -223,7 +223,8 @@ fn every_owner_gets_the_location_after_a_full_lane() {
                 }
             }
         }
-        node.core.lane_acknowledged(node.now, peer, exchange, (last, 0)).unwrap();
+        let of = Acknowledgement { number: last, names_you: true };
+        node.core.lane_acknowledged(node.now, peer, exchange, (of, 0)).unwrap();
         node.pass(Duration::from_millis(50));
     }
     assert_eq!(told.len(), MOVED);

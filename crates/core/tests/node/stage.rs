@@ -493,7 +493,9 @@ impl Stage {
                     self.nodes[to].core.batch(now, inbound, &frame[lane::HEAD_BYTES..]).unwrap();
                 }
                 let counter = self.nodes[to].core.number(now);
-                self.nodes[from].core.lane_acknowledged(now, peer, exchange, (last, counter)).unwrap();
+                let names_you = self.nodes[to].core.peers().view().get(self.nodes[from].id).is_some();
+                let of = lane::Acknowledgement { number: last, names_you };
+                self.nodes[from].core.lane_acknowledged(now, peer, exchange, (of, counter)).unwrap();
             }
         }
     }

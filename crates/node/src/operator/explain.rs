@@ -169,6 +169,7 @@ fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
         members,
         waiting,
         unconfirmed: core.rooms().unconfirmed_members().map(ToString::to_string).collect(),
+        majority: core.rooms().has_majority(),
         owned: owned_room(core, room),
     };
     RoomExplanation {

@@ -131,6 +131,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         (0..self.mesh.candidates.ranking.len()).filter_map(|index| self.fitness(index)).max()
     }
 
+    /// Returns `true` if any other member can be a backup.
+    pub(super) fn has_candidate(&self) -> bool {
+        (0..self.mesh.candidates.ranking.len()).any(|index| self.fitness(index).is_some())
+    }
+
     fn fitness_of(&self, node: &NodeId) -> Option<Fitness> {
         self.fitness(self.mesh.candidates.ranking.index_of(node.as_str())?)
     }
@@ -241,6 +246,7 @@ mod tests {
         let mut node = Node::new("n0", &["n0"]);
         set_view(&mut node, members);
         node.rooms.mesh.barrier.waiting.clear();
+        node.sweep();
         let names = (0..).map(|number| RoomName::new(&format!("r{number}")).unwrap());
         let names: Vec<_> = names.filter(|name| node.rooms.mesh.owner_of(name) == Some("n0")).take(rooms).collect();
         for name in &names {

@@ -11,8 +11,9 @@ use signaling_wire::{Incarnation, codec};
 use super::MeshRooms;
 use super::copies::RoomCopy;
 use super::first_number;
+use super::majority::HANDOVER;
 use super::requests::Requester;
-use crate::{Context, Operation, Step};
+use crate::{Contact, Context, Operation, RoomRule, Step};
 
 /// Interval of repeated queries.
 const QUERY_INTERVAL: Duration = Duration::from_millis(500);
@@ -43,18 +44,33 @@ struct ParkedRequest {
     op: Vec<u8>,
 }
 
+/// Maximum nodes outside the view that a confirmation names.
+const MAX_FORMER: usize = 1_000;
+
 /// Confirmations that this node waits for or owes.
 #[derive(Default)]
 pub(super) struct Barrier {
     /// Number of the present query.
-    query: u64,
+    pub(super) query: u64,
     /// Members that have not confirmed the view.
     pub(super) waiting: BTreeSet<NodeId>,
     /// Members that have confirmed it, with the number of views that they had adopted then.
     confirmed: BTreeMap<NodeId, u64>,
+    /// Nodes that may own rooms by a view that this node had since the barrier was complete, or by
+    /// the view before.
+    owners: BTreeSet<NodeId>,
+    /// Those which the view lacks, and the last answer of this node to each before.
+    answered: BTreeMap<NodeId, Instant>,
+    /// Nodes outside the view that may own rooms by an earlier one until these times, unless they
+    /// confirm the view before.
+    former: BTreeMap<NodeId, Instant>,
+    /// Nodes that are new or back in the view, until they confirm it: their lanes may carry what
+    /// they sent as owners of an earlier time. All, after a loss of the majority.
+    pub(super) unproven: BTreeSet<NodeId>,
     /// `true` if a room was given up during the wait: the members are asked once more.
     again: bool,
-    /// Start of the wait, also if it has begun again. `None`: there is none.
+    /// Start of the wait, also if it has begun again. `None`: there is none, and this node has taken
+    /// over the copies of its rooms.
     since: Option<Instant>,
     asked: Option<Instant>,
     /// Rooms that this node does not serve yet, with seats of sessions at these members.
@@ -73,14 +89,31 @@ impl Barrier {
         Self { query: first_number(incarnation), ..Self::default() }
     }
 
-    /// Returns `true` if all members have confirmed the present view.
-    pub(super) fn is_complete(&self) -> bool {
-        self.waiting.is_empty()
+    /// Returns `true` if this node waits for no member, and has taken over its rooms.
+    pub(super) fn is_finished(&self) -> bool {
+        self.since.is_none() && self.waiting.is_empty()
     }
 
-    /// Returns `true` if no confirmation is pending here or owed to a peer.
+    /// Returns `true` if all members have confirmed the present view, and no node outside of it may
+    /// own rooms.
+    pub(super) fn is_complete(&self, now: Instant) -> bool {
+        self.waiting.is_empty() && self.former.values().all(|until| *until <= now)
+    }
+
+    /// Returns `true` if no confirmation or request is pending here, and none is owed to a peer.
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.answering.is_empty()
+        self.waiting.is_empty() && self.former.is_empty() && self.answering.is_empty() && self.parked.is_empty()
+    }
+
+    /// Returns `true` if a node may follow another one as the owner of further rooms.
+    pub(super) fn is_proven(&self, owner: &NodeId) -> bool {
+        !self.unproven.contains(owner)
+    }
+
+    /// Handles the restart of a node: its former process owns nothing any more.
+    pub(super) fn forget_former_owner(&mut self, node: &NodeId) {
+        self.answered.remove(node);
+        self.former.remove(node);
     }
 
     /// Stores a request until the barrier is complete, or drops it above the limits.
@@ -120,22 +153,55 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.query_members();
     }
 
+    /// Finds the nodes that the present view lacks, and that may own rooms by an earlier one. This
+    /// node may have answered them until now. A node that refused the connection owns nothing.
+    pub(super) fn expect_former_owners(&mut self, before: &BTreeSet<NodeId>) {
+        let MeshRooms { barrier, ranking, members, .. } = &mut self.mesh;
+        let Barrier { owners, answered, former, unproven, .. } = barrier;
+        owners.extend((0..ranking.len()).filter_map(|rank| NodeId::new(ranking.id(rank)).ok()));
+        answered.retain(|node, at| !members.contains(node) && *at + HANDOVER > self.now);
+        former.retain(|node, _| !members.contains(node));
+        unproven.retain(|node| members.contains(node));
+        unproven.extend(members.difference(before).cloned());
+        for node in owners.extract_if(.., |node| !members.contains(node)) {
+            let Contact { refused: None, named: Some(at), .. } = self.cx.contact(node.as_str()) else { continue };
+            if at + HANDOVER > self.now {
+                former.insert(node.clone(), at + HANDOVER);
+                answered.insert(node, at);
+            }
+        }
+    }
+
+    /// Returns `true` if this node serves rooms, and has taken over those that are new to it.
+    pub(super) fn serves_new_rooms(&self) -> bool {
+        self.mesh.barrier.since.is_none() && self.may_take_over()
+    }
+
+    fn may_take_over(&self) -> bool {
+        let is_complete = match self.mesh.rules.keeps(RoomRule::FormerOwner) {
+            true => self.mesh.barrier.is_complete(self.now),
+            false => self.mesh.barrier.waiting.is_empty(),
+        };
+        is_complete && self.serves()
+    }
+
     /// Waits for all members once more: a room was given up.
     pub(super) fn restart_barrier(&mut self) {
-        if self.mesh.barrier.is_complete() {
+        if self.mesh.barrier.waiting.is_empty() {
             self.start_barrier();
             self.finish_barrier();
         } else {
             self.mesh.barrier.again = true;
+            self.mesh.barrier.since.get_or_insert(self.now);
         }
     }
 
-    /// Asks the members that have not confirmed the view to confirm it.
+    /// Asks the members that have not confirmed the view to confirm it, and nodes that it lacks.
     pub(super) fn query_members(&mut self) {
         let MeshRooms { barrier, view_hash, adoptions, .. } = &mut self.mesh;
         barrier.asked = Some(self.now);
         let query = Item::ViewQuery { view: *view_hash, query: barrier.query, adoption: *adoptions };
-        for member in barrier.waiting.clone() {
+        for member in barrier.waiting.iter().chain(barrier.former.keys()).cloned().collect::<Vec<_>>() {
             self.send_item(&member, &query, true);
         }
     }
@@ -144,8 +210,27 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub(super) fn repeat_queries(&mut self) {
         self.mesh.barrier.retain_parked(|_, request| self.now.saturating_duration_since(request.since) < MAX_WAIT);
         let is_due = |asked: Instant| self.now.saturating_duration_since(asked) >= QUERY_INTERVAL;
-        if !self.mesh.barrier.is_complete() && self.mesh.barrier.asked.is_none_or(is_due) {
+        let is_pending = !self.mesh.barrier.is_complete(self.now);
+        if is_pending && self.mesh.barrier.asked.is_none_or(is_due) {
             self.query_members();
+        }
+    }
+
+    /// Takes over a room from its copy, or has a sweep do so as soon as this node serves rooms.
+    pub(super) fn take_over_copy(&mut self) {
+        if self.serves_new_rooms() {
+            self.take_over_rooms(BTreeSet::new());
+        } else {
+            self.mesh.barrier.since.get_or_insert(self.now);
+        }
+    }
+
+    /// Completes the barrier, or carries parked requests out, as soon as this node serves rooms.
+    pub(super) fn continue_barrier(&mut self) {
+        if self.mesh.barrier.since.is_some() {
+            self.finish_barrier();
+        } else if !self.mesh.barrier.parked.is_empty() && self.serves_new_rooms() {
+            self.carry_out_parked();
         }
     }
 
@@ -214,11 +299,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let is_owned = |room: &&RoomName| self.mesh.owner_of(room) == Some(peer.as_str());
         let rooms: Vec<_> = self.local.local_rooms().filter(is_owned).cloned().collect();
         let adoption = self.mesh.adoptions;
+        let answered = self.mesh.barrier.answered.iter().filter(|(_, at)| **at + HANDOVER > self.now);
+        let former: Vec<_> = answered.take(MAX_FORMER).map(|(node, _)| node.clone()).collect();
         let (front, last) = rooms.split_at(rooms.len().saturating_sub(1) / NAMES_PER_ITEM * NAMES_PER_ITEM);
         let parts = front.chunks(NAMES_PER_ITEM).map(|part| (part, false)).chain([(last, true)]);
         for (part, last) in parts {
             let rooms = part.iter().map(RoomName::as_str).collect();
-            self.send_item(peer, &Item::ViewConfirmed { query, adoption, rooms, last }, true);
+            let former = former.iter().filter(|_| last).map(NodeId::as_str).collect();
+            self.send_item(peer, &Item::ViewConfirmed { query, adoption, rooms, former, last }, true);
         }
     }
 
@@ -227,24 +315,40 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         &mut self,
         sender: &NodeId,
         (query, adoption): (u64, u64),
-        rooms: &[&str],
+        (rooms, former): (&[&str], &[&str]),
         last: bool,
     ) {
         if query != self.mesh.barrier.query {
             return;
         }
+        for node in former.iter().take(MAX_FORMER).filter_map(|node| NodeId::new(node).ok()) {
+            self.expect_former_owner(node);
+        }
         for room in rooms.iter().filter_map(|room| RoomName::new(room).ok()) {
             self.mesh.report(room, sender.clone());
         }
-        if last && self.mesh.barrier.waiting.remove(sender) {
-            self.mesh.barrier.confirmed.insert(sender.clone(), adoption);
+        let Barrier { waiting, former, confirmed, unproven, .. } = &mut self.mesh.barrier;
+        if last && (waiting.remove(sender) || former.remove(sender).is_some()) {
+            unproven.remove(sender);
+            confirmed.insert(sender.clone(), adoption);
             self.finish_barrier();
         }
     }
 
-    /// Serves all rooms of this node once all members have confirmed the view.
+    /// Waits for a node outside the view that a member answered before it adopted the view.
+    fn expect_former_owner(&mut self, node: NodeId) {
+        let MeshRooms { barrier: Barrier { confirmed, former, .. }, members, id, .. } = &mut self.mesh;
+        let is_over = members.contains(&node) || confirmed.contains_key(&node) || node == *id;
+        let is_gone = || self.cx.contact(node.as_str()).refused.is_some();
+        if !is_over && former.len() < MAX_FORMER && !is_gone() {
+            former.insert(node, self.now + HANDOVER);
+        }
+    }
+
+    /// Takes over the rooms of this node once all members have confirmed the view, no node outside
+    /// of it may own them, and this node serves rooms.
     pub(super) fn finish_barrier(&mut self) {
-        if !self.mesh.barrier.is_complete() {
+        if !self.may_take_over() {
             return;
         }
         if std::mem::take(&mut self.mesh.barrier.again) {
@@ -252,10 +356,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         let waited = self.mesh.barrier.since.take().map(|since| self.now.saturating_duration_since(since));
         self.mesh.counts.waited += waited.unwrap_or_default();
+        self.mesh.barrier.former.clear();
+        self.mesh.barrier.owners.retain(|node| self.mesh.ranking.index_of(node.as_str()).is_some());
         let reported = std::mem::take(&mut self.mesh.barrier.reported);
-        self.mesh.barrier.parked_bytes = 0;
-        let parked = std::mem::take(&mut self.mesh.barrier.parked);
-        for (requester, ParkedRequest { room: (room, seen), .. }) in &parked {
+        for (requester, ParkedRequest { room: (room, seen), .. }) in &self.mesh.barrier.parked {
             // Its operation is not carried out, but the epoch that it has seen shows a loss.
             if !self.mesh.members.contains(&requester.node) {
                 let outdated = self.mesh.outdated.entry(room.clone()).or_default();
@@ -263,6 +367,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
         }
         self.take_over_rooms(reported);
+        self.carry_out_parked();
+    }
+
+    fn carry_out_parked(&mut self) {
+        self.mesh.barrier.parked_bytes = 0;
+        let parked = std::mem::take(&mut self.mesh.barrier.parked);
         for (requester, ParkedRequest { since, room, op }) in parked {
             if self.now.saturating_duration_since(since) < MAX_WAIT
                 && let Ok(op) = codec::from_bytes(&op)

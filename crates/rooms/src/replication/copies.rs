@@ -99,8 +99,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     fn room_copy(&mut self, sender: &NodeId, room: RoomName, state: Room, (at, base): (LogPosition, u64)) {
         if self.mesh.owner_of(&room) == Some(sender.as_str()) {
-            // This node is its backup from now on, unless it has a later copy that the owner lacks.
-            let accepted = self.mesh.copies.get(&room).is_none_or(|known| known.at.epoch < at.epoch);
+            // This node is its backup from now on, unless it has a later copy that the owner lacks, or
+            // the copy may be from before the owner left the view.
+            let is_latest = |known: &RoomCopy| known.at.epoch < at.epoch;
+            let accepted = self.mesh.barrier.is_proven(sender) && self.mesh.copies.get(&room).is_none_or(is_latest);
             if accepted {
                 let copy = RoomCopy { room: state, at, base, from: Some(sender.clone()), givers: BTreeSet::new() };
                 self.mesh.copies.insert(room.clone(), copy);
@@ -111,7 +113,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             match self.mesh.owned.get_mut(&room) {
                 // The backup has seen a view with another owner, and follows this log no more.
                 Some(owned) if owned.at.epoch == at.epoch && owned.is_backed_up_by(sender) => {
-                    self.assign_backup(&room);
+                    self.mesh.unassigned.insert(room);
                 }
                 Some(owned) if owned.at.epoch >= at.epoch => {
                     owned.former.insert(sender.clone());
@@ -130,9 +132,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                         copy.givers.extend(self.mesh.copies.remove(&room).into_iter().flat_map(|known| known.givers));
                         self.mesh.copies.insert(room, copy);
                     }
-                    if self.mesh.barrier.is_complete() {
-                        self.take_over_rooms(BTreeSet::new());
-                    }
+                    self.take_over_copy();
                 }
             }
         } else {
@@ -141,14 +141,17 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Applies an operation of a room that this node backs up, and announces it. Refuses it if it
-    /// is not the next one, or its sender is not the owner that this node follows.
+    /// is not the next one, its sender is not the owner that this node follows, or this node has no
+    /// majority.
     pub(crate) fn room_logged(&mut self, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomLog { room, at, now: clock, entry, requester } = item else { return };
         let (Ok(room), Ok(entry)) = (RoomName::new(room), codec::from_bytes::<LogEntry>(entry)) else {
             self.local.dropped += 1;
             return;
         };
-        let is_new = at.number == 1 && !self.mesh.copies.contains_key(&room);
+        let serves = self.has_majority();
+        let is_new = serves && at.number == 1 && !self.mesh.copies.contains_key(&room);
+        let is_new = is_new && self.mesh.barrier.is_proven(sender);
         if is_new && self.mesh.owner_of(&room) == Some(sender.as_str()) {
             let start = LogPosition { number: 0, ..at };
             let copy = RoomCopy {
@@ -163,11 +166,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let is_next = |copy: &RoomCopy| {
             copy.from.as_ref() == Some(sender) && (copy.at.epoch, copy.at.number + 1) == (at.epoch, at.number)
         };
-        let accepted = self.mesh.copies.get(&room).is_some_and(is_next);
+        let accepted = serves && self.mesh.copies.get(&room).is_some_and(is_next);
         if is_new || !accepted {
             self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted }, true);
         }
         if !accepted {
+            // The owner gives the room up, and asks for this copy.
+            if let Some(copy) = self.mesh.copies.get_mut(&room) {
+                copy.from.take_if(|from| from == sender);
+            }
             return;
         }
         let rules = self.mesh.rules.of(&room);

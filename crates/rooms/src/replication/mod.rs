@@ -19,6 +19,7 @@
 //! | rooms that wait for room in the lanes to nodes | `rooms_by_node` |
 //! | what a journal receives of them, and what is read back | `journal` |
 //! | bytes of rooms: limit, refusals, rooms without clients | `space` |
+//! | the majority of the view, without which this node serves no rooms | `majority` |
 //! | the wait for all members before this node serves rooms of a new view | `barrier` |
 //!
 //! `docs/ROOMS.md` has the rules and the failures that they survive. `seats` has the clients' side
@@ -29,6 +30,7 @@ mod barrier;
 mod candidates;
 mod copies;
 mod journal;
+mod majority;
 mod owner;
 mod received;
 mod requests;
@@ -50,6 +52,7 @@ use self::barrier::Barrier;
 use self::candidates::{Candidates, Fitness};
 use self::copies::RoomCopy;
 use self::journal::Journal;
+use self::majority::Majority;
 use self::owner::{LogEntry, OwnedRoom};
 use self::requests::{Requester, Requests};
 use self::rooms_by_node::RoomsByNode;
@@ -79,6 +82,7 @@ pub(crate) struct MeshRooms {
     review_at: Option<Instant>,
     requests: Requests,
     barrier: Barrier,
+    majority: Majority,
     owned: CountedMap<OwnedRoom>,
     space: Space,
     /// Times in ms since 1970 at which an owned room changes without a request.
@@ -154,6 +158,8 @@ pub struct MeshRoomFigures {
 pub struct RoomCommit {
     /// Name of the room.
     pub room: RoomName,
+    /// The owner whose log it is in.
+    pub owner: NodeId,
     /// Place of the operation in the room's log.
     pub at: LogPosition,
     /// Time of the operation, in milliseconds since 1970.
@@ -186,6 +192,7 @@ impl MeshRooms {
             review_at: None,
             requests: Requests::new(process.incarnation),
             barrier: Barrier::new(process.incarnation),
+            majority: Majority::default(),
             owned: CountedMap::new(&bytes),
             copies: CountedMap::new(&bytes),
             space: Space::new(settings.max_bytes, bytes),
@@ -233,12 +240,11 @@ impl MeshRooms {
 
     fn record_commit(&mut self, room: &RoomName, (clock, entry): (u64, &LogEntry), result: &OpResult) {
         let Some(commits) = &mut self.commits else { return };
-        let owned = self.owned.get(room).map(|owned| (owned.at, &owned.room));
-        let Some((at, state)) = owned.or_else(|| self.copies.get(room).map(|copy| (copy.at, &copy.room))) else {
-            return;
-        };
+        let owned = self.owned.get(room).map(|owned| (self.id.clone(), owned.at, &owned.room));
+        let copied = || self.copies.get(room).and_then(|copy| Some((copy.from.clone()?, copy.at, &copy.room)));
+        let Some((owner, at, state)) = owned.or_else(copied) else { return };
         let (room, op, result, state) = (room.clone(), entry.op().cloned(), result.clone(), state.clone());
-        commits.push(RoomCommit { room, at, clock, op, result, state });
+        commits.push(RoomCommit { room, owner, at, clock, op, result, state });
     }
 
     /// Records lost members: rooms without a copy may be in the journal.
@@ -259,7 +265,8 @@ impl MeshRooms {
         let all_backed_up = self.unassigned.is_empty() && self.outranked.is_empty();
         let all_done = all_sent && all_backed_up && self.left.is_empty() && self.expiring.is_empty();
         let all_informed = self.joined.is_empty() && self.unsent_versions.is_empty();
-        self.requests.pending.is_empty() && all_done && all_informed && self.barrier.is_idle()
+        let is_served = self.majority.is_held || self.members.is_empty();
+        self.requests.pending.is_empty() && all_done && all_informed && is_served && self.barrier.is_idle()
     }
 
     /// Returns `true` if the node may stop: no request of it is pending, and it keeps no room for a
@@ -298,6 +305,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             return;
         }
         let joined: Vec<_> = self.mesh.members.difference(&before).cloned().collect();
+        self.expect_former_owners(&before);
         self.mesh.barrier.answering.clear();
         self.mesh.partial.retain(|(sender, _), _| self.mesh.members.contains(sender));
         self.queue_unclaims_of_left();
@@ -307,6 +315,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.mesh.members_lost(self.now, lost);
         self.mesh.joined.extend(joined.into_iter().filter(|node| *node != self.mesh.id));
         self.start_barrier();
+        self.review_majority();
         self.finish_barrier();
         self.answer_known_queries();
         self.ask_for_claims();
@@ -322,6 +331,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.mesh.partial.retain(|(sender, _), _| sender != node);
         self.mesh.members_lost(self.now, 1);
         self.mesh.void_confirmation(node);
+        self.mesh.barrier.forget_former_owner(node);
         self.mesh.barrier.forget_requests(node);
         let backed_up = self.mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(node));
         self.mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
@@ -332,19 +342,25 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Does the periodic work of rooms that this node owns or backs up.
     pub(crate) fn sweep_copies(&mut self) {
+        self.review_majority();
         self.repeat_requests();
         self.repeat_queries();
+        self.continue_barrier();
         self.continue_answers();
-        self.send_unsent_copies();
-        self.assign_backups();
         self.send_versions();
         self.queue_unclaims_of_left();
-        self.apply_unclaims();
         self.ask_for_claims();
-        self.handle_deadlines();
-        self.make_space();
         self.report_full_rooms();
         self.sweep_journal();
+        // Without this the owner's own entries stay queued.
+        if self.serves() {
+            self.send_unsent_copies();
+            self.assign_backups();
+            self.apply_unclaims();
+            self.handle_deadlines();
+            self.make_space();
+            self.continue_reading();
+        }
     }
 
     /// Announces a result to the nodes with seats, and takes its changes.
@@ -405,6 +421,11 @@ impl<M> Rooms<M> {
     /// Returns the members of the view that have not confirmed it to this node.
     pub fn unconfirmed_members(&self) -> impl Iterator<Item = &NodeId> {
         self.mesh.barrier.waiting.iter()
+    }
+
+    /// Returns `true` if this node has the majority of its view, without which it serves no rooms.
+    pub fn has_majority(&self) -> bool {
+        self.mesh.majority.is_held
     }
 
     /// Returns the events of owned rooms and copies since the start.

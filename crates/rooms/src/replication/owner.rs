@@ -199,7 +199,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         claim_requests.into_iter().for_each(|(room, node)| self.mesh.claim_requests.add(room, node));
     }
 
-    /// Applies a request for a room that this node owns, or parks it until the barrier is complete.
+    /// Applies a request for a room that this node owns, or parks it until this node serves rooms.
     /// Ignores requests for other rooms, and of nodes outside the view: their nodes repeat them.
     /// `seen` is the highest epoch of the room that the requesting node has seen.
     pub(super) fn room_requested(&mut self, requester: Requester, (room, seen): (RoomName, u64), op: Operation) {
@@ -208,7 +208,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             return;
         }
         let is_new = !self.mesh.owned.contains_key(&room);
-        if is_new && !self.mesh.barrier.is_complete() {
+        if !self.serves() || (is_new && !self.serves_new_rooms()) {
             return self.mesh.barrier.park(self.now, requester, ((room, seen), op));
         }
         if self.refuse_for_space(&requester, (&room, seen), &op) {
@@ -263,7 +263,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Applies an entry, and sends it to the backup or, without one, commits it. If the copy before
     /// it is not sent yet, that copy will contain it, and the requester repeats its request.
     pub(super) fn apply_entry(&mut self, name: &RoomName, entry: &LogEntry, requester: Option<&Requester>) {
-        if self.mesh.unassigned.contains(name) {
+        let lacks_backup = self.mesh.owned.get(name).is_some_and(|owned| owned.backup.is_none()) && !self.is_alone();
+        if lacks_backup || self.mesh.unassigned.contains(name) {
             self.assign_backup(name);
         }
         let clock = self.mesh.clock(self.now);
@@ -413,7 +414,11 @@ mod tests {
             let list = Operation::List { after: None };
             node.step().room_requested(requester, (name.clone(), seen), list);
             let mesh = &node.rooms.mesh;
-            assert_eq!((mesh.owned.contains_key(&name), mesh.barrier.is_complete()), (is_owner, is_owner), "{seen}");
+            assert_eq!(
+                (mesh.owned.contains_key(&name), mesh.barrier.is_complete(node.now)),
+                (is_owner, is_owner),
+                "{seen}"
+            );
         }
     }
 
@@ -426,6 +431,7 @@ mod tests {
         for (at, is_accepted) in [(at, false), (LogPosition { number: 1, ..at }, true)] {
             let (mut backup, entry) = (node("n1"), codec::to_bytes(&LogEntry::Lost));
             let item = Item::RoomLog { room: name.as_str(), at, now: 1, entry: &entry, requester: None };
+            backup.rooms.mesh.barrier.unproven.clear();
             backup.step().room_logged(&NodeId::new("n0").unwrap(), &item);
             assert_eq!(backup.rooms.mesh.copies.contains_key(&name), is_accepted, "{at:?}");
         }

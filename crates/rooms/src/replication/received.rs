@@ -23,8 +23,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 }
             }
             Item::ViewQuery { view, query, adoption } => self.view_queried(sender, (*view, *query), *adoption),
-            Item::ViewConfirmed { query, adoption, rooms, last } => {
-                self.view_confirmed(sender, (*query, *adoption), rooms, *last);
+            Item::ViewConfirmed { query, adoption, rooms, former, last } => {
+                self.view_confirmed(sender, (*query, *adoption), (rooms, former), *last);
             }
             Item::RoomChanged { room, incarnation, epoch, base, version, changes, queue_moved } => {
                 let Ok(room) = RoomName::new(room) else { return };

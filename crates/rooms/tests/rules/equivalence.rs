@@ -43,7 +43,7 @@ proptest! {
         let mut last_epoch = 0;
         for (at, ((seconds, op), is_replaced, is_crash)) in steps.into_iter().enumerate() {
             now += seconds * 1_000;
-            mesh.now_ms = now;
+            mesh.pass_until(now);
             if is_replaced && mesh.replace_owner(&name, is_crash) {
                 room.unclaim(now, None);
             }

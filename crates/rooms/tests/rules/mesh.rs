@@ -16,7 +16,7 @@ pub(crate) struct Mesh {
     nodes: Vec<NodeCore>,
     rules: Rules,
     /// The present time, in milliseconds since 1970.
-    pub(crate) now_ms: u64,
+    now_ms: u64,
     start: Instant,
     /// Number of processes so far.
     processes: u8,
@@ -35,6 +35,14 @@ impl Mesh {
         }
         mesh.adopt_view();
         mesh
+    }
+
+    /// Lets time pass until `now_ms`. The nodes answer each other all the time.
+    pub(crate) fn pass_until(&mut self, now_ms: u64) {
+        while self.now_ms < now_ms {
+            self.now_ms = now_ms.min(self.now_ms + 1_900);
+            self.exchange_batches();
+        }
     }
 
     /// Applies an operation that one node requests, each time another one. Returns the epoch and
@@ -118,7 +126,8 @@ impl Mesh {
                     recipient.batch(now, inbound, batch).unwrap();
                     has_sent = true;
                 }
-                sender.lane_acknowledged(now, peer, opening.exchange, (last, recipient.number(now))).unwrap();
+                let of = lane::Acknowledgement { number: last, names_you: true };
+                sender.lane_acknowledged(now, peer, opening.exchange, (of, recipient.number(now))).unwrap();
             }
         }
         has_sent

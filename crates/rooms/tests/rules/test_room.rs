@@ -58,7 +58,7 @@ impl TestRoom {
         match &mut self.owner {
             Owner::Rules(room) => room.apply(&self.rules, self.now_ms, &op),
             Owner::Mesh(mesh) => {
-                mesh.now_ms = self.now_ms;
+                mesh.pass_until(self.now_ms);
                 mesh.apply(&Request { room: self.name.clone(), op }).1
             }
         }

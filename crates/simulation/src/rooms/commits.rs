@@ -2,6 +2,7 @@
 
 use signaling_protocol::RoomName;
 use signaling_rooms::{Change, LeftReason, OpResult, Operation, Request, Room, RoomCommit};
+use signaling_wire::forward::LogPosition;
 
 use super::number;
 use crate::agenda::{MS, Micros};
@@ -27,7 +28,7 @@ impl World {
     /// Checks an announced operation. Former backups announce some again, which members ignore.
     fn observe_commit(&mut self, index: usize, commit: RoomCommit) {
         let now = self.agenda.now();
-        let RoomCommit { room, at, clock, op, result, state } = commit;
+        let RoomCommit { room, owner, at, clock, op, result, state } = commit;
         self.trace.line(|| {
             let Request { room, op } = Request { room: room.clone(), op: op.clone().unwrap_or(touch()) };
             format!("n{index} announces {room} {at:?}: {op:?} -> {}", describe(&result))
@@ -48,21 +49,20 @@ impl World {
                 None => self.rooms.outranked.remove(&of),
             };
         }
-        let last = self.rooms.observed.get(&room).copied().unwrap_or_default();
-        let own_view = self.nodes[index].server.version;
-        let dropped = self.rooms.dropped.get(&(room.clone(), index)).copied();
-        if at <= last {
-            if dropped.is_some_and(|(epoch, _)| at.epoch < epoch) {
-                self.observe_split(&room, &result, "rooms: operations of dropped owners");
+        let view = self.nodes[index].server.version;
+        let last = match self.rooms.observed.get(&room) {
+            Some((last, other, others_view)) if at.epoch < last.epoch && owner != *other => {
+                if !self.lacks_most(*others_view, view) {
+                    let what = format!("{owner} serves {room} in epoch {}, after {other} in {}", at.epoch, last.epoch);
+                    self.ledger.broken("room owners", what);
+                }
+                return self.observe_split(&room, &result);
             }
-            return;
-        }
-        // Without the view that dropped it, the node may even begin a later epoch.
-        let is_unaware = dropped.is_some_and(|(_, view)| own_view < view);
-        if is_unaware {
-            return self.observe_split(&room, &result, "rooms: operations of unaware owners");
-        }
-        self.rooms.observed.insert(room.clone(), at);
+            Some((last, ..)) if at <= *last => return,
+            Some((last, ..)) => *last,
+            None => LogPosition::default(),
+        };
+        self.rooms.observed.insert(room.clone(), (at, owner, view));
         let request = Request { room, op: op.unwrap_or(touch()) };
         if (at.epoch, at.number) == (last.epoch, last.number + 1) {
             if self.rooms.watch.detects_loss(&request.room, result.incarnation) {
@@ -72,9 +72,6 @@ impl World {
             self.check_bans(then, &request.room, &result.changes);
             return self.observe_operation(then, &request, &result, &state);
         }
-        let members = self.members_seen_by(own_view);
-        let outside = (0..self.nodes.len()).filter(|node| self.nodes[*node].server.alive && !members.contains(node));
-        self.rooms.dropped.extend(outside.map(|node| ((request.room.clone(), node), (at.epoch, own_view))));
         if self.rooms.watch.adopt(now, &request.room, &state, &result) {
             self.rooms.lost_at.push(now);
             self.counters.add("rooms: owners without the latest operations", 1);
@@ -84,13 +81,20 @@ impl World {
         }
     }
 
-    /// Records the changes of a live owner that discovery dropped: later owners lack them.
-    fn observe_split(&mut self, room: &RoomName, result: &OpResult, counter: &'static str) {
+    /// Returns `true` if a view lacks more than half of the members of another one: they may live,
+    /// and have a majority of their own.
+    fn lacks_most(&self, view: Option<usize>, other: Option<usize>) -> bool {
+        let (view, other) = (self.members_seen_by(view), self.members_seen_by(other));
+        2 * other.intersection(&view).count() < other.len()
+    }
+
+    /// Records the changes of an owner outside the view of a later one, which lacks them.
+    fn observe_split(&mut self, room: &RoomName, result: &OpResult) {
         if !result.changes.is_empty() {
             let now = self.agenda.now();
             self.rooms.watch.split(now, room, result);
             self.rooms.lost_at.push(now);
-            self.counters.add(counter, 1);
+            self.counters.add("rooms: operations of another majority", 1);
         }
     }
 

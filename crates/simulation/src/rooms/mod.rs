@@ -10,7 +10,7 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use signaling_protocol::RoomName;
+use signaling_protocol::{NodeId, RoomName};
 use signaling_rooms::{RoomSettings, Rules};
 use signaling_wire::forward::LogPosition;
 
@@ -36,12 +36,9 @@ pub(crate) struct RoomWorld {
     plan: RoomPlan,
     rules: Rules,
     watch: Watch,
-    /// The last operation that a node announced, by room.
-    observed: BTreeMap<RoomName, LogPosition>,
-    /// The last epoch of a room that a node announced by a view without another live node, and the
-    /// version of that view, by the other node's index. `None`: the announcing node had no view,
-    /// which counts as earlier than each version.
-    dropped: BTreeMap<(RoomName, usize), (u64, Option<usize>)>,
+    /// The last operation that a node announced, with the owner of its epoch and the version of the
+    /// node's view, by room.
+    observed: BTreeMap<RoomName, (LogPosition, NodeId, Option<usize>)>,
     /// Times at which an owner lacked operations that were announced before.
     lost_at: Vec<Micros>,
     /// Time of the last answer for each room in which its owner may lack members.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use signaling_core::edge::LinkKey;
 use signaling_core::node::{InboundExchange, PeerKey, TrunkKey};
-use signaling_wire::lane::HEAD_BYTES;
-use signaling_wire::{BatchNumber, ExchangeNumber};
+use signaling_wire::ExchangeNumber;
+use signaling_wire::lane::{Acknowledgement, HEAD_BYTES};
 
 use crate::mesh::Mesh;
 
@@ -25,7 +25,7 @@ pub(crate) struct Lane {
     number: ExchangeNumber,
     inbound: InboundExchange,
     batches: VecDeque<Vec<u8>>,
-    acknowledgements: VecDeque<BatchNumber>,
+    acknowledgements: VecDeque<Acknowledgement>,
 }
 
 fn pair(from: &str, to: &str) -> (String, String) {
@@ -193,9 +193,9 @@ impl Mesh {
         }
         for ((from, to), lane) in lanes {
             if !paused.contains(from) && !answers_held_back.contains(&pair(to, from)) {
-                for number in lane.acknowledgements.drain(..) {
+                for of in lane.acknowledgements.drain(..) {
                     busy = true;
-                    let acknowledged = (number, nodes[to].number(*now));
+                    let acknowledged = (of, nodes[to].number(*now));
                     let sender = nodes.get_mut(from).unwrap();
                     sender.lane_acknowledged(*now, lane.peer, lane.number, acknowledged).unwrap();
                 }

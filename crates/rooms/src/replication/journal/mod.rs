@@ -274,7 +274,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// the journal, if all members have confirmed that it owns the room. Else the next sign of life
     /// tries again.
     pub fn journal_written(&mut self, room: &RoomName, number: u64, outcome: JournalOutcome) {
-        let is_serving = self.mesh.barrier.is_complete();
+        let is_serving = self.serves_new_rooms();
         let is_plausible = matches!(outcome, JournalOutcome::Refused(epoch) if self.receive_from_journal(epoch));
         let Some(owned) = self.mesh.owned.get_mut(room) else { return };
         let place = &mut owned.journal;
@@ -376,6 +376,9 @@ impl<M> Rooms<M> {
     /// Returns `true` if a room is this node's by the view, but the node has no such room: its
     /// journal is left over. `false` until all members have confirmed the view.
     pub fn is_left_over(&self, room: &RoomName) -> bool {
-        self.mesh.owns(room) && self.mesh.barrier.is_complete() && !self.mesh.owned.contains_key(room)
+        self.mesh.owns(room)
+            && self.mesh.majority.is_held
+            && self.mesh.barrier.is_finished()
+            && !self.mesh.owned.contains_key(room)
     }
 }

@@ -59,7 +59,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
     }
 
-    fn continue_reading(&mut self) {
+    /// Requests rooms that wait for others to be read.
+    pub(in super::super) fn continue_reading(&mut self) {
         let Some(journal) = &mut self.mesh.journal else { return };
         while journal.reading.len() < MAX_READS
             && let Some(room) = journal.unread.pop_first()
@@ -75,6 +76,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     pub fn journal_read(&mut self, JournalRead { room, found }: JournalRead) {
         let Some(journal) = &mut self.mesh.journal else { return };
         let was_awaited = journal.reading.remove(&room);
+        if was_awaited && !self.serves() && self.mesh.owned.contains_key(&room) {
+            // Others may own the room meanwhile. If not, it is read once this node serves again.
+            self.mesh.journal.as_mut().map(|journal| journal.unread.insert(room));
+            return;
+        }
         // Rooms that were given up have left their places in the queue too.
         self.continue_reading();
         if !was_awaited {
@@ -102,7 +108,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Admits the clients that wait for the journal of a room.
     pub(super) fn end_wait_for_journal(&mut self, room: &RoomName) {
-        if self.mesh.owned.get(room).is_some_and(|owned| owned.room.awaits_journal()) {
+        if self.serves() && self.mesh.owned.get(room).is_some_and(|owned| owned.room.awaits_journal()) {
             self.apply_entry(room, &LogEntry::NotInJournal, None);
         }
     }
