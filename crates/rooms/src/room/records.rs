@@ -32,7 +32,8 @@ pub(super) struct LastCommand {
     at: SeatAttachment,
     /// 0: none is known, and the session has ended at its node.
     number: u64,
-    /// Number of the session's last leave of the room. 0: it has not left.
+    /// Number of the session's last leave of the room. 0: it has not left. For the end of a socket,
+    /// the last known number before: a later socket counts on from there.
     left: u64,
 }
 
@@ -53,15 +54,20 @@ impl LastCommand {
     }
 
     /// Returns `true` if it is the end of an earlier socket of the session, which has the highest
-    /// number. The later socket counts on from the numbers before.
+    /// number.
     fn is_end_before(&self, requester: &Requester) -> bool {
-        self.number == limits::MAX_REQUEST_ID && self.at.is_of_former_socket(requester.at())
+        self.is_end() && self.at.is_of_former_socket(requester.at())
+    }
+
+    fn is_end(&self) -> bool {
+        self.number == limits::MAX_REQUEST_ID
     }
 
     /// Returns `true` if it is of an earlier session or command than the seat that is claimed: the
     /// room has lost the command.
     pub(super) fn lacks(&self, claim: &Requester) -> bool {
         match self.session == claim.session {
+            true if self.is_end_before(claim) => self.left < claim.number,
             true => self.number < claim.number,
             false => !self.outdates(claim),
         }
@@ -86,11 +92,14 @@ impl LastCommand {
         has_left || self.order(&seat.requester) == Some(Ordering::Greater)
     }
 
-    /// Returns the number of a session's last leave. 0: it has not left, it is another session, or
-    /// its earlier socket left at its end.
+    /// Returns the number up to which commands of a session are from before its last leave. 0: it
+    /// has not left, or is another session.
     pub(super) fn last_leave(&self, requester: &Requester) -> u64 {
-        let counts = self.session == requester.session && !self.is_end_before(requester);
-        if counts { self.left } else { 0 }
+        match self.session == requester.session {
+            true if self.is_end() && !self.is_end_before(requester) => self.number,
+            true => self.left,
+            false => 0,
+        }
     }
 
     /// Returns `true` if no command of its session is known.
@@ -111,7 +120,16 @@ impl LastCommand {
     /// Returns a leave by this command.
     pub(super) fn after_leave(requester: &Requester) -> Self {
         let &Requester { session, number, .. } = requester;
-        Self { session, at: requester.at(), number, left: number }
+        Self { session, at: requester.at(), number, left: if number == limits::MAX_REQUEST_ID { 0 } else { number } }
+    }
+
+    /// Returns a leave by this command, the next one after `self`.
+    pub(super) fn left_by(&self, requester: &Requester) -> Self {
+        let leave = Self::after_leave(requester);
+        match self.session == requester.session && leave.is_end() {
+            true => Self { left: if self.is_end() { self.left } else { self.number }, ..leave },
+            false => leave,
+        }
     }
 }
 

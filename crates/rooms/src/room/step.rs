@@ -166,7 +166,7 @@ impl Step<'_> {
             self.outranked = last.rank_above(requester);
             return;
         }
-        let last = LastCommand::after_leave(requester);
+        let last = last.left_by(requester);
         match self.room.records.get(client).is_some() {
             true => self.gone(client, last, LeftReason::Left),
             false => self.room.records.update_gone(client, last),

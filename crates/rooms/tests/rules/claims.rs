@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use signaling_protocol::NodeId;
+use signaling_protocol::{NodeId, limits};
 use signaling_rooms::{LeftReason, OpResult, Operation, Requester, Room, Rules, Seat, SeatStatus};
-use signaling_wire::{Rank, SessionId, codec};
+use signaling_wire::{Rank, SessionId, SocketId, codec};
 
 use crate::operations::step;
 use crate::test_room::{STALE, START_MS as T, ahead, changes_of, is_member, requester, rules, seat};
@@ -344,6 +344,23 @@ fn lost_operations_do_not_undo_a_leave() {
         assert!(status.is_waiting(), "{attachment} {number} {status:?}");
     }
     assert!(room.apply(&rules, T + 2, &restore(1, 3)).statuses[0].is_member(), "her admission is lost");
+}
+
+#[test]
+fn seat_from_before_the_end_of_a_socket_is_not_restored() {
+    let rules = rules(1);
+    let end = at("alice", "a", 3, limits::MAX_REQUEST_ID);
+    let mut room = Room::new(1);
+    room.apply(&rules, T, &join(at("alice", "a", 3, 2)));
+    room.apply(&rules, T, &leave(end.clone()));
+    // Her later socket brings her seat along, or the room has lost its join.
+    for (number, is_restored) in [(2, false), (3, true)] {
+        let (socket, rank) = (SocketId([2; 8]), end.rank.plus(1));
+        let later = Requester { socket, rank, ..at("alice", "b", 2, number) };
+        assert_eq!(room.has_lost_command(&claim(later.clone())), is_restored);
+        let result = room.apply(&rules, T + 1, &restore(later, T, (room.stamp().incarnation, 1), 0));
+        assert_eq!(is_member(&result), is_restored, "{number}");
+    }
 }
 
 #[test]
