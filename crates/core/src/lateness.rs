@@ -12,10 +12,10 @@ use signaling_wire::Elapsed;
 /// Age from which measurements are dropped once there are later ones: twice as long at most. Clocks
 /// drift apart by some milliseconds in it.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Silence after which a lane or trunk adds a time to measure. It keeps the receiver's window filled,
-/// or the drift of hours would count as lateness. It also spreads counters within 1 s, with the
-/// interval of an edge's sweeps, and an acknowledgement of it shows that the peer's view has this
-/// node, which rooms require every 2 s.
+/// Silence after which a lane or trunk adds a time to measure. It keeps the receiver's window
+/// filled, or the drift of hours would count as lateness. It also spreads counters within 1 s, with
+/// the interval of an edge's sweeps. Its acknowledgement shows that the peer's view has this node,
+/// which rooms require every 2 s.
 pub(crate) const BEAT_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum lateness. A connection that is later delivers what was sent again on another one.
 pub(crate) const MAX_LATENESS: Duration = Duration::from_secs(5);

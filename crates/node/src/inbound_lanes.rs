@@ -94,7 +94,8 @@ pub(super) fn answer(node: &Node, server: &NodeId, peer: SocketAddr, request: Re
     let exchange = match node.with_core(|core| core.accept_lane(Instant::now(), &opening)) {
         Ok(Some(exchange)) => exchange,
         Ok(None) => {
-            let message = "this node is the sender, or had a later exchange of the lane";
+            let message =
+                "this node is the sender, had a later exchange of the lane, or was paused until just now: try again";
             return refusal(StatusCode::CONFLICT, "conflict", message, None);
         }
         Err(error) => return refusal(StatusCode::BAD_REQUEST, "bad_opening", &error.to_string(), None),

@@ -77,14 +77,14 @@ pub enum Output<M> {
         /// Socket of the command.
         of: SocketKey,
     },
-    /// Requests a higher rank for a socket from the owner of its client. The node reports it by
-    /// [`Step::raise`].
-    RankWanted {
+    /// A room has had an operation of the client with a higher rank than that of its socket. If the
+    /// socket is the later one, the node raises its rank, and reports that by [`Step::raise`].
+    Outranked {
         /// The client.
         client: ClientId,
         /// Its socket.
         socket: SocketId,
-        /// Rank of the client's last operation in a room.
+        /// Rank of the client's last operation in the room.
         above: Rank,
     },
     /// Sends a lingering session to the owner of its client.

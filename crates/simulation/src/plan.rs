@@ -31,7 +31,7 @@ pub struct Size {
     /// Maximum number of faults; one that finds no target does not occur.
     #[arg(long, default_value_t = 5)]
     pub faults: usize,
-    /// Kinds of faults; by default all except short-pause, crash-zone, isolate, isolate-pair and dead.
+    /// Kinds of faults; by default all but short-pause, crash-zone, isolate, isolate-pair and dead.
     #[arg(long, value_name = "KIND,...", value_delimiter = ',', action = ArgAction::Set)]
     pub kinds: Vec<FaultKind>,
     /// Percentage of messages with a TTL of 1 s to 8 s.

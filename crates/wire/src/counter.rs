@@ -18,18 +18,27 @@ pub struct Counter {
     value: u64,
     /// `None`: it starts with the first number from another server.
     at: Option<Instant>,
+    /// See [`Counter::lead`].
+    lead: u64,
 }
 
 impl Counter {
     /// Creates the counter of a process that starts at `now`, at this number.
     pub fn starting_at(now: Instant, number: u64) -> Self {
-        Self { value: number, at: Some(now) }
+        Self { value: number, at: Some(now), lead: 0 }
     }
 
     /// Returns the present number, for other servers. It is at least as high as all numbers so far.
     pub fn present(&self, now: Instant) -> u64 {
         let elapsed = self.at.map_or(0, |at| now.saturating_duration_since(at).as_micros());
         self.value.saturating_add(u64::try_from(elapsed).unwrap_or(u64::MAX)).min(LIMIT - 1)
+    }
+
+    /// Returns by how much numbers of other servers have raised it so far. What it has risen since
+    /// some event is what an earlier number of that event lacks: with all numbers received in time,
+    /// it would have been higher by that.
+    pub fn lead(&self) -> u64 {
+        self.lead
     }
 
     /// Returns a number above all that this process has returned or received.
@@ -47,7 +56,9 @@ impl Counter {
         if number >= LIMIT {
             return Err(DecodeError::new(format!("the number {number} is above 2^53 - 1")));
         }
-        if number > self.present(now) {
+        let present = self.present(now);
+        if number > present {
+            self.lead += if self.at.is_some() { number - present } else { 0 };
             (self.value, self.at) = (number, self.at.map(|at| at.max(now)).or(Some(now)));
         }
         Ok(())

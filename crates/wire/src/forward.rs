@@ -150,25 +150,6 @@ pub enum Item<'a> {
         /// One seat for each of its rooms.
         seats: Vec<SeatState<'a>>,
     },
-    /// A room has had an operation of the client with a higher rank than that of its socket at the
-    /// sender of this batch. Asks the client's owner for a rank above it.
-    RankWanted {
-        /// Id of the client.
-        client_id: &'a str,
-        /// The client's socket at the sender. Its session may have a later one at another node.
-        socket: SocketId,
-        /// Rank of that operation.
-        above: Rank,
-    },
-    /// Answer to `RankWanted` if the socket is the present one of the client.
-    RankGiven {
-        /// Id of the client.
-        client_id: &'a str,
-        /// The client's socket.
-        socket: SocketId,
-        /// Its new rank.
-        rank: Rank,
-    },
     /// Changes of a room with seats of clients at the receiver of this batch.
     RoomChanged {
         /// Name of the room.
@@ -296,9 +277,7 @@ impl Item<'_> {
     pub fn highest_number(&self) -> u64 {
         match *self {
             Self::Located { attachment, .. } | Self::Lingering { attachment, .. } => attachment.rank.0,
-            Self::RequestSession { rank, .. } | Self::RankWanted { above: rank, .. } | Self::RankGiven { rank, .. } => {
-                rank.0
-            }
+            Self::RequestSession { rank, .. } => rank.0,
             Self::Seats { rank, ref seats, .. } => seats.iter().map(SeatState::highest_number).fold(rank.0, u64::max),
             Self::RoomChanged { incarnation, epoch, base, version, .. } => {
                 incarnation.max(epoch).max(base).max(version)

@@ -45,13 +45,13 @@ pub enum BatchError {
 
 impl NodeCore {
     /// Opens an exchange of the lane from a peer in place of the last. `None`: the peer had this or
-    /// a later exchange, or the sender is this node.
+    /// a later exchange, the sender is this node, or this process was paused until just now.
     ///
     /// # Errors
     /// If the sender's name is invalid.
     pub fn accept_lane(&mut self, now: Instant, opening: &Opening) -> Result<Option<InboundExchange>, NameError> {
         let sender = NodeId::new(&opening.sender)?;
-        if sender == self.settings.id {
+        if sender == self.settings.id || self.peers.has_just_resumed(now) {
             return Ok(None);
         }
         let peer = self.peers.known(now, &sender);
@@ -187,18 +187,6 @@ impl NodeCore {
                 if let Ok(client) = ClientId::new(client_id) {
                     let at = SeatAttachment { rank, attachment, socket };
                     self.with_rooms(now, |rooms| rooms.merge_seats(&client, session, at, seats));
-                }
-            }
-            &Item::RankWanted { client_id, socket, .. } => {
-                if let Ok(client) = ClientId::new(client_id)
-                    && let Some(rank) = self.higher_rank(now, &client, socket)
-                {
-                    self.peers.note(Some(peer), &Item::RankGiven { client_id, socket, rank });
-                }
-            }
-            &Item::RankGiven { client_id, socket, rank } => {
-                if let Ok(client) = ClientId::new(client_id) {
-                    self.raise(now, &client, socket, rank);
                 }
             }
             _ => self.with_rooms(now, |rooms| rooms.received(sender, item)),

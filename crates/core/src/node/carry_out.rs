@@ -59,7 +59,7 @@ impl NodeCore {
             }
             Output::SendHome { client } => self.send_home(now, &client),
             Output::ReadJournal { room } => self.journal_reads.push(room),
-            Output::RankWanted { client, socket, above } => self.want_rank(now, &client, socket, above),
+            Output::Outranked { client, socket, above } => self.outranked(now, &client, socket, above),
         }
     }
 

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
+use signaling_wire::SessionId;
 use signaling_wire::forward::{Attachment, Item};
-use signaling_wire::{SessionId, SocketId};
 
 use super::directory::Directory;
 use super::peers::Peers;
@@ -52,11 +52,6 @@ impl Directory {
     /// Returns `true` if a peer reported that it has this session of the client.
     pub(super) fn is_located(&self, client: &str, session: SessionId) -> bool {
         self.locations.get(client).is_some_and(|known| known.attachment.session == session)
-    }
-
-    /// Returns `true` if a peer reported that it has this socket of the client.
-    pub(super) fn is_socket_located(&self, client: &str, socket: SocketId) -> bool {
-        self.locations.get(client).is_some_and(|known| known.attachment.socket == socket)
     }
 }
 

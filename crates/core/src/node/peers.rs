@@ -58,6 +58,9 @@ struct FormerPeer {
     refused: Option<Instant>,
 }
 
+/// Time after a process pause in which a process reads the input that came during it.
+const BACKLOG_TIME: Duration = Duration::from_millis(100);
+
 /// All peer nodes, and this node's own rank.
 pub struct Peers {
     id: NodeId,
@@ -81,6 +84,8 @@ pub struct Peers {
     /// number twice.
     batches: BatchNumber,
     exchanges: ExchangeNumber,
+    /// End of the last process pause. `None`: there was none.
+    resumed_at: Option<Instant>,
     /// Peers whose lanes have changed since the shell took them.
     woken: Vec<PeerKey>,
     dropped: u64,
@@ -103,6 +108,7 @@ impl Peers {
             suspect_count: 0,
             batches: BatchNumber::default(),
             exchanges: ExchangeNumber::default(),
+            resumed_at: None,
             woken: Vec::new(),
             dropped: 0,
         }
@@ -350,11 +356,18 @@ impl Peers {
     /// Restarts all silence timers after a process pause, and ends all exchanges: unread batches
     /// are as old as the pause, and their TTLs stood still.
     pub(super) fn on_process_pause(&mut self, now: Instant) {
+        self.resumed_at = Some(now);
         for peer in self.peers.values_mut() {
             peer.last_answer = now;
             peer.inbound.close();
         }
         self.cut_lanes(now);
+    }
+
+    /// Returns `true` right after a process pause: unread openings of lanes may be as old as the
+    /// pause, and so are the batches behind them, whose lateness counts from their openings.
+    pub(super) fn has_just_resumed(&self, now: Instant) -> bool {
+        self.resumed_at.is_some_and(|at| now.saturating_duration_since(at) < BACKLOG_TIME)
     }
 
     /// Stores a peer's incarnation. Returns `true` if the peer was restarted.

@@ -108,7 +108,9 @@ impl NodeCore {
     pub(super) fn acknowledged(&mut self, now: Instant, peer: PeerKey, sent_before: Instant, names_us: bool) {
         self.peers.names_us(peer, sent_before, names_us);
         self.answered(now, peer);
-        self.with_rooms(now, |rooms| rooms.review_majority());
+        self.with_rooms(now, |rooms| {
+            rooms.review_majority();
+        });
     }
 
     pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) {

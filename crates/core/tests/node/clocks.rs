@@ -39,16 +39,36 @@ fn page_that_reloads_at_a_server_behind_enters_at_once() {
 }
 
 #[test]
-fn present_session_of_a_lower_rank_gets_a_higher_one() {
+fn later_socket_of_a_lower_rank_gets_a_higher_one() {
     for owner in ["n0", "n1"] {
         let (mut stage, name) = skewed(owner, RoomSettings::default());
         stage.attach(name, "n0");
+        let rank = stage.rank(name);
+        // A server whose counter is 10 s ahead ranked the former socket. Its numbers arrive later.
         let above = stage.outrank(name, "r");
+        stage.receive_counter("n0", above.0 + 1_000);
         let mut received = stage.join(name, "r");
         stage.settle();
         received.extend(stage.received(name));
         assert!(entered(&received, "r"), "{owner}: {received:?}");
-        assert!(stage.rank(name) > above && stage.members("r") == [name], "{owner}");
+        assert!(stage.rank(name) > above && rank < above && stage.members("r") == [name], "{owner}");
+    }
+}
+
+#[test]
+fn earlier_socket_of_a_lower_rank_gets_no_higher_one() {
+    for owner in ["n0", "n1"] {
+        let (mut stage, name) = skewed(owner, RoomSettings::default());
+        stage.attach(name, "n0");
+        let rank = stage.rank(name);
+        stage.advance(2 * AHEAD);
+        // A later socket, of which no node has told this one.
+        let above = stage.outrank(name, "r");
+        let mut received = stage.join(name, "r");
+        stage.advance(AHEAD);
+        received.extend(stage.received(name));
+        assert!(received.last().is_some_and(|text| text.contains("room_unavailable")), "{owner}: {received:?}");
+        assert!(stage.rank(name) == rank && rank < above, "{owner}");
     }
 }
 

@@ -70,3 +70,20 @@ fn short_pause_leaves_a_contended_id_to_its_holder() {
     node.send_frame(trunk, &ToNode::Alive { slot: 0 });
     assert_eq!((node.take_output(trunk).closed, node.take_output(other).rejected), (vec![], vec![(0, 409)]));
 }
+
+#[test]
+fn lane_that_was_asked_for_during_a_pause_is_refused() {
+    let [(mut node, _), (mut other, _)] = Node::two();
+    let (_, exchange) = other.opens_lane();
+    let peer = other.core.peers().addressed().next().unwrap().0;
+    let mut opens = |node: &mut Node| {
+        let opening = other.core.peers_mut().open_lane(other.now, peer).unwrap();
+        assert!(opening.exchange > exchange);
+        node.core.accept_lane(node.now, &opening).unwrap().is_some()
+    };
+    node.now += 3 * SECOND;
+    node.core.on_process_pause(node.now);
+    assert!(!opens(&mut node), "its batches would count as prompt");
+    node.now += SECOND / 10;
+    assert!(opens(&mut node));
+}

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use signaling_core::node::TrunkKey;
-use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Attach, DetachReason, Request, Slot, ToNode};
-use signaling_wire::{BatchNumber, Credential, Elapsed, Rank, RateDebts};
+use signaling_wire::{Credential, RateDebts};
 
 use crate::node::{Node, Output, SECOND, client_of, newcomer};
 
@@ -129,30 +128,4 @@ fn session_of_another_node_is_requested_once_its_client_answers() {
     assert_eq!(other.take_output(edge).closed, [(0, 4410)]);
     other.sends_to(&mut node);
     assert_eq!(node.take_output(trunk).sessions, [(newcomer(0, &anna, 1).session, true)]);
-}
-
-#[test]
-fn present_socket_gets_a_higher_rank_unless_a_newcomer_waits() {
-    let (client_id, present, above) = ("anna", newcomer(0, "anna", 1).socket, Rank(1));
-    // Another socket, whose session this one may have resumed.
-    let former = newcomer(0, "anna", 2).socket;
-    for (socket, is_contended, gets_it) in [(present, false, true), (former, false, false), (present, true, false)] {
-        let [(mut node, trunk), (mut other, _)] = Node::two();
-        attach(&mut node, trunk, 0, false);
-        if is_contended {
-            assert_eq!(attach(&mut node, trunk, 1, false).proves, [1]);
-        }
-        let (_, inbound) = other.opens_lane_to(&mut node);
-        let mut batch = Vec::new();
-        forward::start(&mut batch, BatchNumber(1), Elapsed::default());
-        Item::RankWanted { client_id, socket, above }.append(&mut batch);
-        node.core.batch(node.now, inbound, &batch).unwrap();
-        assert_eq!(node.take_batches().iter().any(|batch| gives_a_rank(batch)), gets_it, "{is_contended}");
-    }
-}
-
-fn gives_a_rank(mut batch: &[u8]) -> bool {
-    forward::open(&mut batch).unwrap();
-    let mut items = std::iter::from_fn(|| Item::take(&mut batch).ok());
-    items.any(|item| matches!(item, Item::RankGiven { .. }))
 }

@@ -13,7 +13,7 @@ use signaling_rooms::RoomSettings;
 use signaling_rooms::{Operation, Request as RoomRequest, Requester, Room, Rules, Seat, SeatStatus};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Request, Slot, ToEdge, ToNode};
-use signaling_wire::{BatchNumber, Rank, RateDebts, RemainingTtl, Seq, SessionId, SocketId, forward, lane};
+use signaling_wire::{BatchNumber, Elapsed, Rank, RateDebts, RemainingTtl, Seq, SessionId, SocketId, forward, lane};
 
 pub(crate) use crate::node::SECOND;
 use crate::node::{HOLD, address_of, settings, view};
@@ -389,6 +389,11 @@ impl Stage {
         let requester = Requester { session, socket, rank, ..requester };
         self.apply(room, Operation::Join { requester, data: None, capacity: None });
         rank
+    }
+
+    /// Has a node receive this number of another server's counter.
+    pub(crate) fn receive_counter(&mut self, node: &str, counter: u64) {
+        self.send_frame(self.node(node), &ToNode::Clock { elapsed: Elapsed::default(), counter });
     }
 
     /// Returns the rank that a client's edge has for its socket.

@@ -69,8 +69,8 @@ pub(super) struct Barrier {
     pub(super) unproven: BTreeSet<NodeId>,
     /// `true` if a room was given up during the wait: the members are asked once more.
     again: bool,
-    /// Start of the wait, also if it has begun again. `None`: there is none, and this node has taken
-    /// over the copies of its rooms.
+    /// Start of the wait, also if it has begun again. `None`: there is none, and this node has
+    /// taken over the copies of its rooms.
     since: Option<Instant>,
     asked: Option<Instant>,
     /// Rooms that this node does not serve yet, with seats of sessions at these members.
@@ -172,7 +172,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
     }
 
-    /// Returns `true` if this node serves rooms, and has taken over those that are new to it.
+    /// Returns `true` if this node serves rooms, and has taken over its new ones.
     pub(super) fn serves_new_rooms(&self) -> bool {
         self.mesh.barrier.since.is_none() && self.may_take_over()
     }

@@ -99,8 +99,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     fn room_copy(&mut self, sender: &NodeId, room: RoomName, state: Room, (at, base): (LogPosition, u64)) {
         if self.mesh.owner_of(&room) == Some(sender.as_str()) {
-            // This node is its backup from now on, unless it has a later copy that the owner lacks, or
-            // the copy may be from before the owner left the view.
+            // This node is its backup from now on, unless it has a later copy that the owner lacks,
+            // or the copy may be from before the owner left the view.
             let is_latest = |known: &RoomCopy| known.at.epoch < at.epoch;
             let accepted = self.mesh.barrier.is_proven(sender) && self.mesh.copies.get(&room).is_none_or(is_latest);
             if accepted {

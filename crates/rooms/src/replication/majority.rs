@@ -48,8 +48,8 @@ impl MeshRooms {
         }
         for room in self.owned.keys().cloned().collect::<Vec<_>>() {
             if let Some(owned) = self.owned.get_mut(&room) {
-                // A new room stays as the earliest copy. Its backup may have announced operations in
-                // it, and does not send a room that it has from this node.
+                // A new room stays as the earliest copy. Its backup may have announced operations
+                // in it, and does not send a room that it has from this node.
                 owned.unconfirmed = owned.unconfirmed.map(|rank| rank.max(EARLIEST));
             }
             self.give_up(&room);
@@ -127,8 +127,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
 
     /// Returns the latest time at which no other member had a process.
     fn alone_at(&self) -> Option<Instant> {
-        let refused = self.mesh.other_members().map(|member| self.cx.contact(member.as_str()).refused);
-        refused.fold(Some(self.now), |alone, refused| alone.min(refused))
+        let earliest = |at: Instant, member: &NodeId| Some(at.min(self.cx.contact(member.as_str()).refused?));
+        self.mesh.other_members().try_fold(self.now, earliest)
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn members(node: &Node, room: &RoomName) -> Option<u64> {
-        node.rooms.owned(room.as_str()).map(|room| room.counts().0 as u64)
+        node.rooms.owned(room.as_str()).map(|room| room.counts().0)
     }
 
     fn contact(node: &mut Node, peer: &str, contact: Contact) {

@@ -1,20 +1,20 @@
-//! Commands that a room outranks: it has had an operation of the client with a higher rank. The
-//! owner of the client gives the present socket a higher one, and the command is repeated.
+//! Commands that a room outranks: it has had an operation of the client with a higher rank. If the
+//! socket is the later one, the node raises its rank, and the command is repeated.
 
 use signaling_wire::{Rank, Seq, SessionId};
 
 use crate::{Context, Output, SocketKey, Step};
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
-    /// Requests a rank above this one for a session, whose first command waits for it. After 2 s
-    /// the command is refused.
+    /// Reports to the node that a session's first command needs a rank above this one. The command
+    /// is repeated, and refused after 2 s.
     pub(super) fn outranked(&mut self, at: (SessionId, SocketKey, Seq), above: Rank) {
         let Some(command) = self.first_command(at) else { return };
         // Of a room that this node owns, the rank may have come in no frame.
         self.receive_number(above.0);
         if let Some(room_session) = self.local.sessions.get(&at.0) {
             let (client, socket) = (room_session.client.clone(), room_session.at.socket);
-            self.local.outputs.push(Output::RankWanted { client, socket, above });
+            self.local.outputs.push(Output::Outranked { client, socket, above });
         }
         self.hold_command(at.0, &command);
     }

@@ -276,7 +276,9 @@ impl World {
                 // After a loss it may have to wait, and receives its position up to 1 s later.
                 (is_in && !left_since && !lost).then_some("refused, though it is in the room")
             }
-            (RequestKind::Join { .. }, SenderResult::NotInRoom) if self.rooms.outranked.contains(&(from, room)) => {
+            (RequestKind::Join { .. }, SenderResult::NotInRoom)
+                if !left_since && self.rooms.outranked.contains(&(from, room)) =>
+            {
                 Some("refused for the rank of its socket")
             }
             // Its first answer was lost, and its seat has ended since.
