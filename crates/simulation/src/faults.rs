@@ -364,6 +364,7 @@ impl World {
         let cuts: Vec<_> = others.flat_map(both).collect();
         self.cut_off(cuts.clone());
         self.cut_off_nodes.extend(&nodes);
+        self.majority_may_be_lost();
         for node in nodes.clone() {
             if self.rng.percent(70) {
                 self.blind.insert(node);
@@ -387,9 +388,15 @@ impl World {
         }
         self.cut_off(cuts.clone());
         self.cut_off_nodes.insert(node);
+        self.majority_may_be_lost();
         self.kill_node(node);
         self.may_be_dropped(node);
         Some(Undo::Revive(node, cuts))
+    }
+
+    /// Without the majority rooms wait for discovery, for longer than announces live.
+    fn majority_may_be_lost(&mut self) {
+        self.subscribers.announces_were_lost |= 2 * self.cut_off_nodes.len() >= self.truth.len();
     }
 
     /// Has discovery drop a node within 12 s, in most cases, if the fault is not over by then.

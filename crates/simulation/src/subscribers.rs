@@ -32,8 +32,8 @@ pub(crate) struct Subscribers {
     pub(crate) count: usize,
     /// Pairs of a socket and a socket whose announce it received.
     heard: BTreeSet<(SocketId, SocketId)>,
-    /// `true` if all copies of a dialect's room were lost, or a lane kept its bytes for as long as
-    /// messages live. Announces are then refused or missed.
+    /// `true` if all copies of a dialect's room were lost, no node had the majority, or a lane kept
+    /// its bytes for as long as messages live. Announces are then refused or missed.
     pub(crate) announces_were_lost: bool,
 }
 

@@ -35,6 +35,9 @@ struct Peer {
     /// Time of its last answer or acknowledgement, later by pauses of this process. At first that
     /// of its creation.
     last_answer: Instant,
+    /// `true` if it is outside the view and silent: no client is there any more. It is not suspect
+    /// by that, since none of the two may connect to the other.
+    is_silent_outsider: bool,
     /// A time at which its view had this node, unless its last answer denies it. `None`: unknown.
     names_us: Option<Instant>,
     /// Start of the last attempt to connect, if the peer's process was gone. `None`: it answered.
@@ -210,6 +213,7 @@ impl Peers {
             inbound,
             trust: FailureDetector::new(now),
             last_answer: now,
+            is_silent_outsider: false,
             names_us: None,
             refused: None,
             incarnation,
@@ -276,7 +280,7 @@ impl Peers {
 
     /// Returns `true` if a peer, suspect or not, has not failed since its last answer.
     pub(super) fn is_answering(&self, peer: PeerKey) -> bool {
-        self.peers.get(peer).is_some_and(|peer| peer.trust.is_answering())
+        self.peers.get(peer).is_some_and(|peer| peer.trust.is_answering() && !peer.is_silent_outsider)
     }
 
     /// Records that the process of a peer is gone.
@@ -322,7 +326,7 @@ impl Peers {
     }
 
     /// Cuts stuck lanes, and has idle ones send a batch. In the view, suspects silent peers and
-    /// ends probations. Returns `true` if a peer became healthy or stopped answering.
+    /// ends probations. Returns `true` if a peer became healthy, or one stopped or began to answer.
     pub(super) fn sweep(&mut self, now: Instant) -> bool {
         let Self { peers, view, rules, woken, .. } = self;
         let mut changed = false;
@@ -330,11 +334,15 @@ impl Peers {
             if peer.lane.cut_if_stuck(now) || peer.lane.beat(now) {
                 woken.push(key);
             }
-            if view.get(peer.id.as_str()).is_none() {
+            let is_silent = now.saturating_duration_since(peer.last_answer) >= rules.suspect_after;
+            let is_outsider = view.get(peer.id.as_str()).is_none();
+            if std::mem::replace(&mut peer.is_silent_outsider, is_silent && is_outsider) != peer.is_silent_outsider {
+                changed = true;
+            }
+            if is_outsider {
                 continue;
             }
-            let silence = now.saturating_duration_since(peer.last_answer);
-            if silence >= rules.suspect_after {
+            if is_silent {
                 changed |= peer.trust.failed(now);
             }
             changed |= peer.trust.end_probation(now);

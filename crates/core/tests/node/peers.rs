@@ -124,6 +124,36 @@ fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
 }
 
 #[test]
+fn silent_node_outside_the_view_has_no_client_any_more() {
+    let ((mut node, trunk), mut other) = (Node::among(&["a", "b"]), Node::new("c"));
+    other.set_view(&["a", "c"]);
+    let owned = clients_of("a", &["a", "c"], 50, 1);
+    let bob = clients_of("b", &["a", "b"], 50, 1).into_iter().find(|id| owned.contains(id)).unwrap();
+    let recipients = other.core.trunk_up(other.now);
+    other.attach(recipients, 0, &bob, 0);
+    other.sends_to(&mut node);
+    node.attach(trunk, 0, "alice", 0);
+    node.up(trunk, 0, 1, &bob, 0);
+    let owner = node.core.peers().addressed().find(|(_, address)| address.is_some()).unwrap().0;
+    let is_sent = |node: &mut Node| {
+        let exchange = node.core.peers_mut().open_lane(node.now, owner).unwrap().exchange;
+        node.core.lane_opened(node.now, owner, exchange, Incarnation([2; 8]));
+        let mut recipients = Vec::new();
+        while let Some(frame) = node.core.peers_mut().take_lane_frame(node.now, owner, exchange) {
+            let (number, names) = read(&frame[HEAD_BYTES..]);
+            recipients.extend(names);
+            let of = Acknowledgement { number: BatchNumber(number), names_you: true };
+            node.core.lane_acknowledged(node.now, owner, exchange, (of, 0)).unwrap();
+        }
+        recipients.contains(&bob)
+    };
+    node.pass(SECOND);
+    assert!(!is_sent(&mut node), "the other node has the client");
+    node.pass(SECOND);
+    assert!(is_sent(&mut node));
+}
+
+#[test]
 fn batch_of_an_earlier_exchange_is_not_executed() {
     let [(mut sender, trunk), (mut holder, _)] = Node::two();
     sender.attach(trunk, 0, "alice", 0);
