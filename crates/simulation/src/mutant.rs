@@ -4,7 +4,7 @@
 
 mod wire;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use signaling_core::edge;
@@ -150,6 +150,8 @@ pub enum Mutant {
     Closures,
     /// Nodes receive nothing of the seats that an operator ended there.
     EndedSeats,
+    /// Each owner counts the time of its rooms by its own wall clock.
+    RoomTime,
     /// Nodes without a view accept trunks and batches.
     MissingView,
 }
@@ -176,13 +178,15 @@ impl Mutant {
         rules
     }
 
-    /// Changes the settings of a node's rooms if the mutant breaks them.
-    pub(crate) fn rooms(self, settings: &mut RoomSettings) {
+    /// Changes the settings of a node's rooms if the mutant breaks them. `at` and `wall_ms`: one
+    /// moment as an instant, and by the node's wall clock in ms since 1970.
+    pub(crate) fn rooms(self, settings: &mut RoomSettings, (at, wall_ms): (Instant, u64)) {
         match self {
             Self::OwnChanges => settings.rules.breaks = Some(RoomRule::OwnChanges),
             Self::Blocks => settings.rules.breaks = Some(RoomRule::Blocks),
             Self::Closures => settings.rules.breaks = Some(RoomRule::Closures),
             Self::EndedSeats => settings.rules.breaks = Some(RoomRule::EndedSeats),
+            Self::RoomTime => settings.rules.breaks = Some(RoomRule::RoomTime { at, wall_ms }),
             Self::UnclaimedSeats => settings.rules.stale = NEVER,
             Self::GoneClients => settings.rules.remembered = Duration::ZERO,
             _ => {}

@@ -42,6 +42,9 @@ pub(crate) struct RoomWorld {
     /// version of that view, by the other node's index. `None`: the announcing node had no view,
     /// which counts as earlier than each version.
     dropped: BTreeMap<(RoomName, usize), (u64, Option<usize>)>,
+    /// Time at which each room had room time 0, at the latest: by the earliest announcement of its
+    /// owner's operations.
+    begun: BTreeMap<RoomName, Micros>,
     /// Times at which an owner lacked operations that were announced before.
     lost_at: Vec<Micros>,
     /// Time of the last answer for each room in which its owner may lack members.
