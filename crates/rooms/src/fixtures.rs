@@ -1,7 +1,7 @@
 //! A node with rooms and peers and without clients, for the unit tests of several modules.
 
 use std::collections::BTreeMap;
-use std::time::{Instant, UNIX_EPOCH};
+use std::time::Instant;
 
 use signaling_membership::{NodeEntry, View};
 use signaling_protocol::{ClientId, NodeId, RoomName};
@@ -128,8 +128,8 @@ pub(crate) fn member(id: &str) -> NodeEntry {
 
 /// Returns a process of this node.
 pub(crate) fn process(id: &str) -> NodeProcess {
-    let epoch = (Instant::now(), UNIX_EPOCH);
-    NodeProcess { id: NodeId::new(id).unwrap(), incarnation: Incarnation([0; 8]), hash_seed: 0, epoch }
+    let (id, start) = (NodeId::new(id).unwrap(), Instant::now());
+    NodeProcess { id, incarnation: Incarnation([0; 8]), hash_seed: 0, start }
 }
 
 /// Returns the requester of a client's command, by its only session.

@@ -32,7 +32,7 @@
 //!     let (rank, attachment, number) = (Rank(1), 1, 1);
 //!     let requester = Requester { client, session, socket, rank, attachment, number, node };
 //!     let op = Operation::Join { requester, data: None, capacity: None };
-//!     room.apply(&rules, 1_700_000_000_000, &op)
+//!     room.apply(&rules, 1_000, &op)
 //! };
 //! assert!(matches!(join("alice", 1).statuses[..], [SeatStatus::Member { .. }]));
 //! assert!(matches!(join("bob", 2).statuses[..], [SeatStatus::Waiting { ahead: 0, .. }]));

@@ -2,7 +2,7 @@
 //! backs up. An input is a [`Step`]. What it decides waits in [`Outputs`].
 
 use std::rc::Rc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use signaling_protocol::{ErrorCode, NodeId};
 use signaling_wire::{Counter, Incarnation, SessionId};
@@ -27,8 +27,8 @@ pub struct NodeProcess {
     pub incarnation: Incarnation,
     /// Seed of the rendezvous hash, the same on all servers.
     pub hash_seed: u64,
-    /// One moment on both clocks. Times of rooms count from it.
-    pub epoch: (Instant, SystemTime),
+    /// Start of the process.
+    pub start: Instant,
 }
 
 /// The rooms of a node. `M` is a message of a client that waits for a room, or goes to its members:
@@ -42,7 +42,7 @@ impl<M: Clone> Rooms<M> {
     /// Creates the rooms of a node without clients and view.
     pub fn new(process: &NodeProcess, settings: RoomSettings) -> Self {
         let bytes = ByteTotal::default();
-        let local = LocalRooms::new(process.epoch.0, settings, Rc::clone(&bytes));
+        let local = LocalRooms::new(process.start, settings, Rc::clone(&bytes));
         Self { local, mesh: MeshRooms::new(process, &settings, bytes) }
     }
 

@@ -219,7 +219,7 @@ mod tests {
         let to = NodeId::new("n1").unwrap();
         let part = [0; 128 * 1024];
         let at = LogPosition { epoch: 1, number: 1 };
-        let item = Item::RoomCopy { room: "r", at, base: 0, offset: 0, part: &part, last: true };
+        let item = Item::RoomCopy { room: "r", at, base: 0, time: 0, offset: 0, part: &part, last: true };
         // The items that a node sends for its view are taken before.
         let new = || {
             let mut node = Node::new("n0", &["n0", "n1"]);

@@ -1,6 +1,6 @@
 //! Times and limits of rooms. Nodes set them from their flags, and `room` uses them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
 use signaling_protocol::ids::is_reserved;
@@ -60,6 +60,13 @@ pub enum RoomRule {
     Closures,
     /// A result names the nodes of seats that an operator ended.
     EndedSeats,
+    /// The time of a room goes on at its next owner. Broken: it is that of the owner's wall clock.
+    RoomTime {
+        /// One moment.
+        at: Instant,
+        /// The wall clock at that moment, in ms since 1970.
+        wall_ms: u64,
+    },
 }
 
 impl Default for Rules {

@@ -4,7 +4,7 @@
 
 mod wire;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use signaling_core::edge;
@@ -156,6 +156,8 @@ pub enum Mutant {
     Closures,
     /// Nodes receive nothing of the seats that an operator ended there.
     EndedSeats,
+    /// Each owner counts the time of its rooms by its own wall clock.
+    RoomTime,
     /// Nodes without a view accept trunks and batches.
     MissingView,
 }
@@ -182,8 +184,9 @@ impl Mutant {
         rules
     }
 
-    /// Changes the settings of a node's rooms if the mutant breaks them.
-    pub(crate) fn rooms(self, settings: &mut RoomSettings) {
+    /// Changes the settings of a node's rooms if the mutant breaks them. `at` and `wall_ms`: one
+    /// moment as an instant, and by the node's wall clock in ms since 1970.
+    pub(crate) fn rooms(self, settings: &mut RoomSettings, (at, wall_ms): (Instant, u64)) {
         match self {
             Self::OwnChanges => settings.rules.breaks = Some(RoomRule::OwnChanges),
             Self::Blocks => settings.rules.breaks = Some(RoomRule::Blocks),
@@ -192,6 +195,7 @@ impl Mutant {
             Self::Majority => settings.rules.breaks = Some(RoomRule::Majority),
             Self::Regain => settings.rules.breaks = Some(RoomRule::Regain),
             Self::FormerOwner => settings.rules.breaks = Some(RoomRule::FormerOwner),
+            Self::RoomTime => settings.rules.breaks = Some(RoomRule::RoomTime { at, wall_ms }),
             Self::UnclaimedSeats => settings.rules.stale = NEVER,
             Self::GoneClients => settings.rules.remembered = Duration::ZERO,
             _ => {}

@@ -61,6 +61,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let paused_pair = || Size { faults: 14, messages: 0, rooms_percent: 100, kinds: vec![Crash, PauseNode], ..pair() };
     let pauses_of_both = || Size { faults: 20, messages: 1_000, kinds: vec![PauseEdge, PauseNode], ..pair() };
     let journal = || Size::of(Preset::Journal.options());
+    let skewed = || Size::of(Preset::Skewed.options());
     match mutant {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats | Mutant::RepeatedQueries => (rooms(), Promise(4)),
@@ -72,6 +73,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::ClaimSeats => (rooms(), Promise(5)),
         Mutant::RoomEpochs | Mutant::Claims | Mutant::LateDrops => (rooms(), Promise(0)),
         Mutant::Blocks | Mutant::Closures | Mutant::EndedSeats => (operators(), Promise(0)),
+        Mutant::RoomTime => (skewed(), Promise(9)),
         Mutant::GoneClients => (paused_pair(), Promise(3646)),
         Mutant::UnclaimedSeats => (rooms(), Promise(10)),
         // Rooms have a backup, so a single crash loses no operation.

@@ -192,8 +192,8 @@ pub enum Item<'a> {
         room: &'a str,
         /// Place of the operation in the room's log.
         at: LogPosition,
-        /// Time of the operation, in milliseconds since 1970.
-        now: u64,
+        /// Room time of the operation, in ms.
+        time: u64,
         /// The operation, or the loss of a node or of earlier operations, as [`codec::to_bytes`]
         /// writes it.
         entry: &'a [u8],
@@ -209,6 +209,8 @@ pub enum Item<'a> {
         at: LogPosition,
         /// The epoch whose state that of `at` continues. 0: none.
         base: u64,
+        /// Room time at sending, in ms.
+        time: u64,
         /// Number of bytes before this part.
         offset: u64,
         /// Bytes of the room, a `signaling_rooms::Room` as [`codec::to_bytes`] writes it.
@@ -291,11 +293,15 @@ impl Item<'_> {
         }
     }
 
-    /// Subtracts the time by which its batch is late from its TTL, if it has one.
-    pub fn shorten_ttl(&mut self, late: Duration) {
+    /// Counts the time by which its batch is late: shortens its TTL, or adds it to the room time of
+    /// a copy. A log entry keeps its time, at which both copies apply it.
+    pub fn count_lateness(&mut self, late: Duration) {
         match self {
             Self::Envelope(envelope) | Self::Copies { envelope, .. } => envelope.ttl = envelope.ttl.less(late),
             Self::Lingering { ttl, .. } => *ttl = ttl.less(late),
+            Self::RoomCopy { time, .. } => {
+                *time = time.saturating_add(u64::try_from(late.as_millis()).unwrap_or(u64::MAX));
+            }
             _ => {}
         }
     }

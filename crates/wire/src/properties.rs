@@ -156,9 +156,18 @@ proptest! {
     }
 
     #[test]
+    fn room_time_of_a_late_copy_is_later(time in any::<u64>(), late_ms in 0..700_000_u64) {
+        let at = forward::LogPosition { epoch: 1, number: 1 };
+        let mut item = Item::RoomCopy { room: "r", at, base: 0, time, offset: 0, part: &[], last: true };
+        item.count_lateness(Duration::from_millis(late_ms));
+        let counted = if let Item::RoomCopy { time, .. } = item { Some(time) } else { None };
+        prop_assert_eq!(counted, Some(time.saturating_add(late_ms)));
+    }
+
+    #[test]
     fn ttl_of_a_late_item_is_shorter(mut item in frame::<Item<'_>>(), late_ms in 0..700_000_u64) {
         let (before, late) = (ttl_of(&item), Duration::from_millis(late_ms));
-        item.shorten_ttl(late);
+        item.count_lateness(late);
         prop_assert_eq!(ttl_of(&item), before.map(|ttl| ttl.less(late)));
     }
 

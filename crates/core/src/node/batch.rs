@@ -126,7 +126,7 @@ impl NodeCore {
             while !bytes.is_empty() {
                 let mut item = Item::take(&mut bytes)?;
                 self.counter.receive(now, item.highest_number())?;
-                item.shorten_ttl(late);
+                item.count_lateness(late);
                 self.item(now, at.peer, &sender, &item);
             }
         }

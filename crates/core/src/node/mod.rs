@@ -132,7 +132,7 @@ pub struct Settings {
     /// Key that signs resume tokens, until [`NodeCore::set_resume_keys`] replaces it.
     pub resume_key: resume::Key,
     /// One moment on both clocks. The core dates resume tokens, TURN credentials and kicks by it
-    /// until [`NodeCore::set_clock`] replaces it. Times of rooms that nodes own keep to this one.
+    /// until [`NodeCore::set_clock`] replaces it.
     pub epoch: (Instant, SystemTime),
     /// First number of the counter: `epoch` in microseconds since 1970.
     pub first_number: u64,
@@ -234,7 +234,7 @@ impl NodeCore {
     /// Creates a node without clients, peers and view.
     pub fn new(settings: Settings) -> Self {
         let Settings { ref id, incarnation, hash_seed, epoch, .. } = settings;
-        let process = NodeProcess { id: id.clone(), incarnation, hash_seed, epoch };
+        let process = NodeProcess { id: id.clone(), incarnation, hash_seed, start: epoch.0 };
         Self {
             counter: Counter::starting_at(epoch.0, settings.first_number),
             peers: Peers::new(&settings),

@@ -171,8 +171,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     fn send_owned_copy(&mut self, name: &RoomName) {
         let Some(owned) = self.mesh.owned.get(name) else { return };
         let Some(backup) = owned.backup.clone() else { return };
-        let (state, at) = (codec::to_bytes(&owned.room), (owned.at, owned.base));
-        let is_sent = self.send_copy(&backup, name, &state, at);
+        let (state, time) = (codec::to_bytes(&owned.room), owned.clock.time(self.now));
+        let at = (owned.at, owned.base);
+        let is_sent = self.send_copy(&backup, name, (&state, time), at);
         self.mesh.counts.copied += u64::from(is_sent);
         if let Some(owned) = self.mesh.owned.get_mut(name) {
             owned.is_sent = is_sent;

@@ -283,10 +283,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         for _ in 0..MAX_COPIES_PER_MEMBER {
             let Some(room) = rooms.pop_front() else { return true };
             let copy = self.mesh.copies.get(&room);
-            let Some((state, at)) = copy.map(|copy| (codec::to_bytes(&copy.room), (copy.at, copy.base))) else {
-                continue;
-            };
-            if !self.send_copy(peer, &room, &state, at) {
+            let Some(copy) = copy else { continue };
+            let (state, time, at) = (codec::to_bytes(&copy.room), copy.clock.time(self.now), (copy.at, copy.base));
+            if !self.send_copy(peer, &room, (&state, time), at) {
                 rooms.push_front(room);
                 return false;
             }
@@ -407,6 +406,7 @@ mod tests {
     use signaling_wire::RoomRequestId;
     use signaling_wire::forward::LogPosition;
 
+    use super::super::room_clock::RoomClock;
     use super::*;
     use crate::fixtures::{Node, requester};
     use crate::{Room, Rules, Seat, SeatStatus};
@@ -446,11 +446,9 @@ mod tests {
             let join = Operation::Join { requester: requester("alice", "n1", 1), data: None, capacity: None };
             room.apply(&Rules::default(), 1, &join);
             let incarnation = room.stamp().incarnation;
-            let at = LogPosition { epoch: 5, number: 1 };
-            node.rooms
-                .mesh
-                .copies
-                .insert(name.clone(), RoomCopy { room, at, base: 0, from: None, givers: BTreeSet::new() });
+            let (clock, at) = (RoomClock::at(node.now, 1), LogPosition { epoch: 5, number: 1 });
+            let copy = RoomCopy { room, clock, at, base: 0, from: None, givers: BTreeSet::new() };
+            node.rooms.mesh.copies.insert(name.clone(), copy);
             node.step().room_requested(from_n1(1), (name.clone(), seen), claim());
             node.set_view(&["n0"]);
             let owned = node.rooms.owned(name.as_str()).unwrap();

@@ -1,6 +1,7 @@
 //! Copies of rooms that other nodes own: as their backup, or until their next owner has them.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use signaling_protocol::{NodeId, RoomName};
 use signaling_wire::codec;
@@ -9,6 +10,7 @@ use signaling_wire::forward::{Item, LogPosition};
 use super::MeshRooms;
 use super::owner::LogEntry;
 use super::requests::Requester;
+use super::room_clock::RoomClock;
 use super::space::ENTRY_BYTES;
 use crate::counted::Counted;
 use crate::{Context, Room, Step};
@@ -23,6 +25,8 @@ const PART_BYTES: usize = 128 * 1024;
 /// A copy of a room.
 pub(super) struct RoomCopy {
     pub(super) room: Room,
+    /// Goes on also while the copy waits for an owner.
+    pub(super) clock: RoomClock,
     /// The last operation in it, or an earlier one, see `OwnedRoom::unconfirmed`.
     pub(super) at: LogPosition,
     /// While it follows a log, the epoch whose state that of `at` continues. 0: none.
@@ -45,6 +49,16 @@ impl MeshRooms {
         self.copies.values().filter(|copy| copy.from.is_none()).count()
     }
 
+    /// Inserts a copy in place of the known one. If it continues that one, its time does not go
+    /// back: the item may have waited in a lane.
+    fn insert_copy(&mut self, now: Instant, room: RoomName, mut copy: RoomCopy) {
+        let is_continued = |known: &&RoomCopy| [copy.at.epoch, copy.base].contains(&known.at.epoch);
+        if let Some(known) = self.copies.get(&room).filter(is_continued) {
+            copy.clock.raise(now, known.clock.time(now));
+        }
+        self.copies.insert(room, copy);
+    }
+
     /// Ends the logs of nodes that are not the owners of their rooms any more.
     pub(super) fn unfollow_former_owners(&mut self) {
         for (room, copy) in self.copies.iter_mut() {
@@ -54,18 +68,19 @@ impl MeshRooms {
 }
 
 impl<M: Clone, C: Context> Step<'_, M, C> {
-    /// Sends a copy of a room. Returns `false` if the peer is unknown or its lane has no room now.
+    /// Sends a copy of a room, with its present room time in ms. Returns `false` if the peer is
+    /// unknown or its lane has no room now.
     pub(super) fn send_copy(
         &mut self,
         to: &NodeId,
         room: &RoomName,
-        state: &[u8],
+        (state, time): (&[u8], u64),
         (at, base): (LogPosition, u64),
     ) -> bool {
         let parts = state.len().div_ceil(PART_BYTES);
         let part = |(index, part)| {
             let (offset, last) = ((index * PART_BYTES) as u64, index + 1 == parts);
-            Item::RoomCopy { room: room.as_str(), at, base, offset, part, last }
+            Item::RoomCopy { room: room.as_str(), at, base, time, offset, part, last }
         };
         let items: Vec<_> = state.chunks(PART_BYTES).enumerate().map(part).collect();
         self.send_items(to, state.len(), &items)
@@ -75,7 +90,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// limits of a copy and of all partial copies. A part of another copy of the sender drops the
     /// rest, as lanes keep their order. A backup then refuses the log behind the copy.
     pub(crate) fn room_copy_part(&mut self, sender: &NodeId, item: &Item<'_>) {
-        let &Item::RoomCopy { room, at, base, offset, part, last } = item else { return };
+        let &Item::RoomCopy { room, at, base, time, offset, part, last } = item else { return };
         let Ok(room) = RoomName::new(room) else { return };
         let key = (sender.clone(), room);
         let mut bytes = self.mesh.partial.remove(&key).filter(|_| offset > 0).unwrap_or_default();
@@ -91,25 +106,34 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         } else if let Ok(state) = codec::from_bytes::<Room>(&bytes)
             && self.receive_number(state.highest_number())
         {
-            self.room_copy(sender, key.1, state, (at, base));
+            let clock = RoomClock::at(self.now, time);
+            self.room_copy(sender, key.1, (state, clock), (at, base));
         } else {
             self.local.dropped += 1;
         }
     }
 
-    fn room_copy(&mut self, sender: &NodeId, room: RoomName, state: Room, (at, base): (LogPosition, u64)) {
+    fn room_copy(
+        &mut self,
+        sender: &NodeId,
+        room: RoomName,
+        (state, clock): (Room, RoomClock),
+        (at, base): (LogPosition, u64),
+    ) {
+        let now = self.now;
         if self.mesh.owner_of(&room) == Some(sender.as_str()) {
             // This node is its backup from now on, unless it has a later copy that the owner lacks,
             // or the copy may be from before the owner left the view.
             let is_latest = |known: &RoomCopy| known.at.epoch < at.epoch;
             let accepted = self.mesh.barrier.is_proven(sender) && self.mesh.copies.get(&room).is_none_or(is_latest);
             if accepted {
-                let copy = RoomCopy { room: state, at, base, from: Some(sender.clone()), givers: BTreeSet::new() };
-                self.mesh.copies.insert(room.clone(), copy);
+                let (from, givers) = (Some(sender.clone()), BTreeSet::new());
+                self.mesh.insert_copy(now, room.clone(), RoomCopy { room: state, clock, at, base, from, givers });
             }
             self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted }, true);
         } else if self.mesh.owns(&room) {
-            let mut copy = RoomCopy { room: state, at, base, from: None, givers: BTreeSet::from([sender.clone()]) };
+            let givers = BTreeSet::from([sender.clone()]);
+            let mut copy = RoomCopy { room: state, clock, at, base, from: None, givers };
             match self.mesh.owned.get_mut(&room) {
                 // The backup has seen a view with another owner, and follows this log no more.
                 Some(owned) if owned.at.epoch == at.epoch && owned.is_backed_up_by(sender) => {
@@ -122,15 +146,16 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 Some(_) => {
                     // Another node has owned the room since. Its clients restore their seats.
                     self.mesh.give_up(&room);
-                    self.mesh.copies.insert(room.clone(), copy);
+                    self.mesh.insert_copy(now, room, copy);
                     self.restart_barrier();
                 }
                 None => {
                     if let Some(known) = self.mesh.copies.get_mut(&room).filter(|known| known.at >= at) {
                         known.givers.insert(sender.clone());
                     } else {
-                        copy.givers.extend(self.mesh.copies.remove(&room).into_iter().flat_map(|known| known.givers));
-                        self.mesh.copies.insert(room, copy);
+                        let known = self.mesh.copies.get(&room);
+                        copy.givers.extend(known.into_iter().flat_map(|known| known.givers.iter().cloned()));
+                        self.mesh.insert_copy(now, room, copy);
                     }
                     self.take_over_copy();
                 }
@@ -144,7 +169,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// is not the next one, its sender is not the owner that this node follows, or this node has no
     /// majority.
     pub(crate) fn room_logged(&mut self, sender: &NodeId, item: &Item<'_>) {
-        let &Item::RoomLog { room, at, now: clock, entry, requester } = item else { return };
+        let &Item::RoomLog { room, at, time, entry, requester } = item else { return };
         let (Ok(room), Ok(entry)) = (RoomName::new(room), codec::from_bytes::<LogEntry>(entry)) else {
             self.local.dropped += 1;
             return;
@@ -156,6 +181,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             let start = LogPosition { number: 0, ..at };
             let copy = RoomCopy {
                 room: Room::new(at.epoch),
+                clock: RoomClock::at(self.now, time),
                 at: start,
                 base: 0,
                 from: Some(sender.clone()),
@@ -177,14 +203,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
             return;
         }
-        let rules = self.mesh.rules.of(&room);
+        let (now, rules) = (self.now, self.mesh.rules.of(&room));
         let applied = self.mesh.copies.change(&room, |copy| {
             copy.at = at;
-            entry.apply(&mut copy.room, &rules, clock)
+            copy.clock.raise(now, time);
+            entry.apply(&mut copy.room, &rules, time)
         });
         let Some(result) = applied else { return };
         let requester = requester.and_then(|(node, id)| Some(Requester { node: NodeId::new(node).ok()?, id }));
-        self.commit(&room, (clock, &entry), requester.as_ref(), result);
+        self.commit(&room, (time, &entry), requester.as_ref(), result);
     }
 
     /// Removes a copy of an earlier epoch than this one. Ignores a request of a former owner: the
@@ -209,7 +236,7 @@ mod tests {
     fn send_parts(node: &mut Node, sender: &str, room: &str, bytes: usize) -> usize {
         let (sender, at, part) = (NodeId::new(sender).unwrap(), LogPosition { epoch: 1, number: 1 }, [0; PART_BYTES]);
         for offset in (0..bytes).step_by(PART_BYTES) {
-            let item = Item::RoomCopy { room, at, base: 0, offset: offset as u64, part: &part, last: false };
+            let item = Item::RoomCopy { room, at, base: 0, time: 0, offset: offset as u64, part: &part, last: false };
             node.step().room_copy_part(&sender, &item);
         }
         node.rooms.mesh.partial.values().map(Vec::len).sum()
@@ -250,7 +277,8 @@ mod tests {
         for former in ["n0", "n1", "n2"].map(id).into_iter().filter(|node| *node != owner).chain([owner.clone()]) {
             let mesh = &mut node.rooms.mesh;
             let at = LogPosition { epoch: 5, number: 1 };
-            let copy = RoomCopy { room: Room::new(5), at, base: 0, from: None, givers: BTreeSet::new() };
+            let (clock, givers) = (RoomClock::at(node.now, 0), BTreeSet::new());
+            let copy = RoomCopy { room: Room::new(5), clock, at, base: 0, from: None, givers };
             mesh.copies.insert(room.clone(), copy);
             node.step().room_retired(&former, "r", 6);
             assert_eq!(node.rooms.mesh.waiting_copies(), usize::from(former != owner), "{former}");

@@ -242,7 +242,7 @@ mod tests {
             node.rooms.mesh.barrier.unproven.clear();
             node.now += silence;
             let (at, entry) = (LogPosition { epoch: 1, number: 1 }, codec::to_bytes(&LogEntry::Lost));
-            let item = Item::RoomLog { room: room.as_str(), at, now: 1, entry: &entry, requester: None };
+            let item = Item::RoomLog { room: room.as_str(), at, time: 1, entry: &entry, requester: None };
             node.step().room_logged(&NodeId::new("n1").unwrap(), &item);
             assert_eq!(node.rooms.mesh.copies.contains_key(&room), accepts);
         }
@@ -254,7 +254,7 @@ mod tests {
         let (room, n1, part) = (node.room_of("n1"), NodeId::new("n1").unwrap(), codec::to_bytes(&crate::Room::new(1)));
         let follows = |node: &mut Node, epoch| {
             let at = LogPosition { epoch, number: 1 };
-            let item = Item::RoomCopy { room: room.as_str(), at, base: 0, offset: 0, part: &part, last: true };
+            let item = Item::RoomCopy { room: room.as_str(), at, base: 0, time: 1, offset: 0, part: &part, last: true };
             node.step().room_copy_part(&n1, &item);
             node.rooms.mesh.copies.get(&room).is_some_and(|copy| copy.at == at)
         };

@@ -11,6 +11,7 @@
 //! | items of peers | `received` |
 //! | requests of this node, repeated until they are answered | `requests` |
 //! | rooms that this node owns: takeover, operations | `owner` |
+//! | the time of a room | `room_clock` |
 //! | their backups and epochs | `backups` |
 //! | nodes that can be backups, and their distance | `candidates` |
 //! | their seats: claims and expiry | `seats` |
@@ -35,12 +36,13 @@ mod owner;
 mod received;
 mod requests;
 mod returned;
+mod room_clock;
 mod rooms_by_node;
 mod seats;
 mod space;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use signaling_membership::View;
 use signaling_protocol::{NodeId, RoomName};
@@ -55,18 +57,17 @@ use self::journal::Journal;
 use self::majority::Majority;
 use self::owner::{LogEntry, OwnedRoom};
 use self::requests::{Requester, Requests};
+use self::room_clock::RoomClock;
 use self::rooms_by_node::RoomsByNode;
 use self::space::Space;
 use crate::counted::{ByteTotal, CountedMap};
-use crate::{Context, NodeProcess, OpResult, Operation, Room, RoomSettings, Rooms, Rules, Step};
+use crate::{Context, NodeProcess, OpResult, Operation, Room, RoomRule, RoomSettings, Rooms, Rules, Step};
 
 /// This node's share of the mesh's rooms: its own rooms, copies, and requests to other owners.
 pub(crate) struct MeshRooms {
     pub(crate) id: NodeId,
     hash_seed: u64,
     rules: Rules,
-    /// One moment as an instant and in ms since 1970. Room times count from it, so they never jump.
-    start: (Instant, u64),
     /// Hash of the current view.
     view_hash: u64,
     /// Number of adopted views.
@@ -85,8 +86,8 @@ pub(crate) struct MeshRooms {
     majority: Majority,
     owned: CountedMap<OwnedRoom>,
     space: Space,
-    /// Times in ms since 1970 at which an owned room changes without a request.
-    deadlines: BTreeSet<(u64, RoomName)>,
+    /// Times at which an owned room changes without a request.
+    deadlines: BTreeSet<(Instant, RoomName)>,
     /// Owned rooms of which the backup lacks a copy, for lack of room in its lane.
     unsent: BTreeSet<RoomName>,
     /// Owned rooms that were given up because a member has seen a later epoch, with that epoch.
@@ -162,8 +163,8 @@ pub struct RoomCommit {
     pub owner: NodeId,
     /// Place of the operation in the room's log.
     pub at: LogPosition,
-    /// Time of the operation, in milliseconds since 1970.
-    pub clock: u64,
+    /// Room time of the operation, in ms.
+    pub time: u64,
     /// The operation. `None`: a node is lost and its seats await a claim, or the last owner's
     /// operations are lost.
     pub op: Option<Operation>,
@@ -176,13 +177,10 @@ pub struct RoomCommit {
 impl MeshRooms {
     /// `bytes`: the total that its rooms and copies count for.
     pub(crate) fn new(process: &NodeProcess, settings: &RoomSettings, bytes: ByteTotal) -> Self {
-        let (instant, wall) = process.epoch;
-        let since = wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         Self {
             id: process.id.clone(),
             hash_seed: process.hash_seed,
             rules: settings.rules,
-            start: (instant, u64::try_from(since).unwrap_or(u64::MAX)),
             view_hash: View::default().hash(),
             adoptions: 0,
             members: BTreeSet::new(),
@@ -209,16 +207,23 @@ impl MeshRooms {
             expiring: BTreeMap::new(),
             claim_requests: RoomsByNode::default(),
             partial: BTreeMap::new(),
-            journal: settings.has_journal.then(|| Box::new(Journal::new(instant))),
+            journal: settings.has_journal.then(|| Box::new(Journal::new(process.start))),
             counts: MeshRoomCounts::default(),
             commits: settings.records_commits.then(Vec::new),
         }
     }
 
-    /// Returns the time of room operations, in milliseconds since 1970.
-    fn clock(&self, now: Instant) -> u64 {
-        let since = now.saturating_duration_since(self.start.0).as_millis();
-        self.start.1.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+    /// Returns the clock of a new room at this node.
+    fn new_clock(&self, now: Instant) -> RoomClock {
+        self.own_clock(RoomClock::at(now, 0))
+    }
+
+    /// Returns the clock of a room that this node begins to own, from the one of its copy.
+    fn own_clock(&self, of_copy: RoomClock) -> RoomClock {
+        match self.rules.breaks {
+            Some(RoomRule::RoomTime { at, wall_ms }) => RoomClock::at(at, wall_ms),
+            _ => of_copy,
+        }
     }
 
     /// Returns the owner of a room by the present view. `None`: there is no view.
@@ -238,13 +243,13 @@ impl MeshRooms {
         owned.or_else(|| self.copies.get(room).map(|copy| (copy.at.epoch, copy.base))).unwrap_or_default()
     }
 
-    fn record_commit(&mut self, room: &RoomName, (clock, entry): (u64, &LogEntry), result: &OpResult) {
+    fn record_commit(&mut self, room: &RoomName, (time, entry): (u64, &LogEntry), result: &OpResult) {
         let Some(commits) = &mut self.commits else { return };
         let owned = self.owned.get(room).map(|owned| (self.id.clone(), owned.at, &owned.room));
         let copied = || self.copies.get(room).and_then(|copy| Some((copy.from.clone()?, copy.at, &copy.room)));
         let Some((owner, at, state)) = owned.or_else(copied) else { return };
         let (room, op, result, state) = (room.clone(), entry.op().cloned(), result.clone(), state.clone());
-        commits.push(RoomCommit { room, owner, at, clock, op, result, state });
+        commits.push(RoomCommit { room, owner, at, time, op, result, state });
     }
 
     /// Records lost members: rooms without a copy may be in the journal.
@@ -378,12 +383,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     fn commit(
         &mut self,
         room: &RoomName,
-        (clock, entry): (u64, &LogEntry),
+        (time, entry): (u64, &LogEntry),
         requester: Option<&Requester>,
         mut result: OpResult,
     ) {
         (result.epoch, result.base) = self.mesh.epoch_of(room);
-        self.mesh.record_commit(room, (clock, entry), &result);
+        self.mesh.record_commit(room, (time, entry), &result);
         self.announce(room, &mut result);
         match requester {
             Some(requester) if requester.node == self.mesh.id => self.request_answered(requester.id, result),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{NodeId, RoomName};
@@ -12,6 +13,7 @@ use super::MeshRooms;
 use super::copies::RoomCopy;
 use super::journal::JournalPlace;
 use super::requests::Requester;
+use super::room_clock::RoomClock;
 use super::space::ENTRY_BYTES;
 use crate::counted::Counted;
 use crate::{Context, OpResult, Operation, Room, Rules, Step};
@@ -30,16 +32,16 @@ pub(super) enum LogEntry {
 }
 
 impl LogEntry {
-    /// Applies the entry at a time in milliseconds since 1970. All copies get the same result.
-    pub(super) fn apply(&self, room: &mut Room, rules: &Rules, clock: u64) -> OpResult {
+    /// Applies the entry at a room time in ms. All copies get the same result.
+    pub(super) fn apply(&self, room: &mut Room, rules: &Rules, time: u64) -> OpResult {
         let before = room.stamp();
         match self {
             Self::Operation(_) => {}
-            Self::Unclaim(node) => room.unclaim(clock, Some(node)),
-            Self::Lost => room.lost_operations(clock),
-            Self::NotInJournal => room.end_wait_for_journal(clock),
+            Self::Unclaim(node) => room.unclaim(time, Some(node)),
+            Self::Lost => room.lost_operations(time),
+            Self::NotInJournal => room.end_wait_for_journal(time),
         }
-        let mut result = room.apply(rules, clock, self.op().unwrap_or(&Operation::Claim { seats: Vec::new() }));
+        let mut result = room.apply(rules, time, self.op().unwrap_or(&Operation::Claim { seats: Vec::new() }));
         // A loss, or a restored seat, shows in no change: all nodes with seats request the state.
         if room.stamp() != before && result.changes.is_empty() {
             let nodes: BTreeSet<_> = result.nodes.drain(..).chain(room.nodes()).collect();
@@ -59,6 +61,7 @@ impl LogEntry {
 /// A room that this node owns.
 pub(super) struct OwnedRoom {
     pub(super) room: Room,
+    pub(super) clock: RoomClock,
     /// The last log entry.
     pub(super) at: LogPosition,
     /// The epoch whose state the present one continues. 0: none, the room was new.
@@ -75,10 +78,10 @@ pub(super) struct OwnedRoom {
     pub(super) is_sent: bool,
     /// Nodes whose copies are of earlier epochs.
     pub(super) former: BTreeSet<NodeId>,
-    /// Time in ms since 1970 at which the room changes without a request. `None`: never.
-    pub(super) deadline: Option<u64>,
-    /// Kind of a room without clients (`Space`), with the time since when in ms since 1970.
-    pub(super) vacant: Option<(usize, u64)>,
+    /// Time at which the room changes without a request. `None`: never.
+    pub(super) deadline: Option<Instant>,
+    /// Kind of a room without clients (`Space`), with the time since when.
+    pub(super) vacant: Option<(usize, Instant)>,
     /// Its state in the journal.
     pub(super) journal: JournalPlace,
 }
@@ -113,8 +116,8 @@ impl MeshRooms {
         if let Some(owned) = self.remove_owned(room) {
             let rank = owned.unconfirmed.unwrap_or(owned.at);
             if rank != LogPosition::default() {
-                let copy =
-                    RoomCopy { room: owned.room, at: rank, base: owned.base, from: None, givers: BTreeSet::new() };
+                let OwnedRoom { room: state, clock, base, .. } = owned;
+                let copy = RoomCopy { room: state, clock, at: rank, base, from: None, givers: BTreeSet::new() };
                 self.copies.insert(room.clone(), copy);
             }
         }
@@ -134,16 +137,16 @@ impl MeshRooms {
         Some(owned)
     }
 
-    fn forget_deadline(&mut self, room: &RoomName, deadline: Option<u64>) {
+    fn forget_deadline(&mut self, room: &RoomName, deadline: Option<Instant>) {
         if let Some(deadline) = deadline {
             self.deadlines.remove(&(deadline, room.clone()));
         }
     }
 
-    pub(super) fn update_deadline(&mut self, clock: u64, name: &RoomName) {
-        self.update_vacancy(clock, name);
+    pub(super) fn update_deadline(&mut self, now: Instant, name: &RoomName) {
+        self.update_vacancy(now, name);
         let Some(owned) = self.owned.get_mut(name) else { return };
-        let next = owned.room.deadline(&self.rules);
+        let next = owned.room.deadline(&self.rules).and_then(|time| owned.clock.instant(time));
         let before = std::mem::replace(&mut owned.deadline, next).filter(|before| Some(*before) != next);
         self.forget_deadline(name, before);
         if let Some(next) = next {
@@ -155,9 +158,9 @@ impl MeshRooms {
     /// the default for a new room.
     fn own(
         &mut self,
-        clock: u64,
+        now: Instant,
         name: &RoomName,
-        mut room: Room,
+        (mut room, clock): (Room, RoomClock),
         (rank, epoch): (LogPosition, u64),
         former: BTreeSet<NodeId>,
     ) {
@@ -166,12 +169,24 @@ impl MeshRooms {
         let lacking = if rank.epoch > 0 { rank.epoch + 1..epoch } else { 0..0 };
         let (backup, deadline, vacant, is_sent) = (None, None, None, true);
         let (base, journal) = (rank.epoch, JournalPlace::default());
-        let owned =
-            OwnedRoom { room, at, base, unconfirmed, lacking, backup, is_sent, former, deadline, vacant, journal };
+        let owned = OwnedRoom {
+            room,
+            clock,
+            at,
+            base,
+            unconfirmed,
+            lacking,
+            backup,
+            is_sent,
+            former,
+            deadline,
+            vacant,
+            journal,
+        };
         let replaced = self.owned.insert(name.clone(), owned);
         self.begin_journal(name);
         debug_assert!(replaced.is_none(), "{name} has two states");
-        self.update_deadline(clock, name);
+        self.update_deadline(now, name);
     }
 }
 
@@ -215,10 +230,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             return;
         }
         if is_new {
-            let (clock, epoch) = (self.mesh.clock(self.now), self.next_number());
+            let (clock, epoch) = (self.mesh.new_clock(self.now), self.next_number());
             let reads = self.mesh.reads_new_room(self.now, &room);
-            let state = if reads { Room::awaiting_journal(clock, epoch) } else { Room::new(epoch) };
-            self.mesh.own(clock, &room, state, (LogPosition::default(), epoch), BTreeSet::new());
+            let state = if reads { Room::awaiting_journal(clock.time(self.now), epoch) } else { Room::new(epoch) };
+            self.mesh.own(self.now, &room, (state, clock), (LogPosition::default(), epoch), BTreeSet::new());
             let backup = self.backup_for(&room);
             if reads {
                 // The backup needs a copy of the wait.
@@ -267,23 +282,23 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if lacks_backup || self.mesh.unassigned.contains(name) {
             self.assign_backup(name);
         }
-        let clock = self.mesh.clock(self.now);
-        let rules = self.mesh.rules.of(name);
+        let (now, rules) = (self.now, self.mesh.rules.of(name));
         let applied = self.mesh.owned.change(name, |owned| {
             owned.at.number += 1;
-            let result = entry.apply(&mut owned.room, &rules, clock);
-            (result, owned.at, owned.is_sent, owned.backup.clone())
+            let time = owned.clock.time(now);
+            let result = entry.apply(&mut owned.room, &rules, time);
+            ((time, result), owned.at, owned.is_sent, owned.backup.clone())
         });
-        let Some((result, at, is_sent, backup)) = applied else { return };
-        self.mesh.update_deadline(clock, name);
+        let Some(((time, result), at, is_sent, backup)) = applied else { return };
+        self.mesh.update_deadline(now, name);
         self.mesh.note_change(name, matches!(entry, LogEntry::Operation(Operation::SetCapacity { .. })));
-        let Some(backup) = backup else { return self.commit(name, (clock, entry), requester, result) };
+        let Some(backup) = backup else { return self.commit(name, (time, entry), requester, result) };
         if !is_sent {
             // The copy will contain it. The requester repeats the request.
             return;
         }
         let requester = requester.map(|requester| (requester.node.as_str(), requester.id));
-        let item = Item::RoomLog { room: name.as_str(), at, now: clock, entry: &codec::to_bytes(entry), requester };
+        let item = Item::RoomLog { room: name.as_str(), at, time, entry: &codec::to_bytes(entry), requester };
         if !self.send_item(&backup, &item, true) {
             self.assign_backup(name);
         }
@@ -293,17 +308,18 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Rebuilds those in `reported`, rooms with seats at a node, that have no copy. Sweeps give the
     /// rooms backups and ask for claims.
     pub(super) fn take_over_rooms(&mut self, reported: BTreeSet<(RoomName, NodeId)>) {
-        let clock = self.mesh.clock(self.now);
+        let now = self.now;
         let mut lost = Vec::new();
         let mut rooms: Vec<_> = self.mesh.copies.keys().filter(|room| self.mesh.owns(room)).cloned().collect();
         for name in &rooms {
-            let Some(RoomCopy { mut room, at, givers, .. }) = self.mesh.copies.remove(name) else { continue };
-            room.unclaim(clock, None);
+            let Some(RoomCopy { mut room, clock, at, givers, .. }) = self.mesh.copies.remove(name) else { continue };
+            let clock = self.mesh.own_clock(clock);
+            room.unclaim(clock.time(now), None);
             room.nodes().into_iter().for_each(|node| self.mesh.claim_requests.add(name.clone(), node));
             self.mesh.counts.taken_over += 1;
             let seen = self.mesh.outdated.get(name).copied().unwrap_or_default();
             let epoch = self.next_number();
-            self.mesh.own(clock, name, room, (at, epoch), givers);
+            self.mesh.own(now, name, (room, clock), (at, epoch), givers);
             if at.epoch < seen {
                 lost.push(name.clone());
             }
@@ -313,8 +329,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             if !self.mesh.owned.contains_key(&name) && self.mesh.owns(&name) {
                 self.mesh.counts.rebuilt += 1;
                 let epoch = self.next_number();
-                let (room, rank) = (Room::rebuilt(clock, epoch), LogPosition::default());
-                self.mesh.own(clock, &name, room, (rank, epoch), BTreeSet::new());
+                let (clock, rank) = (self.mesh.new_clock(now), LogPosition::default());
+                let room = Room::rebuilt(clock.time(now), epoch);
+                self.mesh.own(now, &name, (room, clock), (rank, epoch), BTreeSet::new());
                 self.read_journal(&name);
                 rooms.push(name.clone());
             }
@@ -356,7 +373,14 @@ mod tests {
         let (name, mut room) = (RoomName::new("r").unwrap(), Room::new(1));
         room.apply(&rules, 1, &join("n0", 2));
         let mut mesh = MeshRooms::new(&process("n0"), &RoomSettings::default(), ByteTotal::default());
-        mesh.own(1, &name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
+        let now = Instant::now();
+        mesh.own(
+            now,
+            &name,
+            (room, RoomClock::at(now, 1)),
+            (LogPosition { epoch: copied, number: 3 }, 9),
+            BTreeSet::new(),
+        );
         mesh.owned.remove(&name).unwrap()
     }
 
@@ -364,7 +388,8 @@ mod tests {
     fn owner() -> (Node, RoomName) {
         let mut owner = node("n0");
         let name = owner.room_of("n0");
-        owner.rooms.mesh.own(1, &name, Room::new(9), (LogPosition::default(), 9), BTreeSet::new());
+        let state = (Room::new(9), RoomClock::at(owner.now, 1));
+        owner.rooms.mesh.own(owner.now, &name, state, (LogPosition::default(), 9), BTreeSet::new());
         (owner, name)
     }
 
@@ -430,7 +455,7 @@ mod tests {
         let at = owner.rooms.mesh.owned[&name].at;
         for (at, is_accepted) in [(at, false), (LogPosition { number: 1, ..at }, true)] {
             let (mut backup, entry) = (node("n1"), codec::to_bytes(&LogEntry::Lost));
-            let item = Item::RoomLog { room: name.as_str(), at, now: 1, entry: &entry, requester: None };
+            let item = Item::RoomLog { room: name.as_str(), at, time: 1, entry: &entry, requester: None };
             backup.rooms.mesh.barrier.unproven.clear();
             backup.step().room_logged(&NodeId::new("n0").unwrap(), &item);
             assert_eq!(backup.rooms.mesh.copies.contains_key(&name), is_accepted, "{at:?}");

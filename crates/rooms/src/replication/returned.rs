@@ -57,6 +57,7 @@ mod tests {
     use signaling_wire::forward::LogPosition;
 
     use super::super::copies::RoomCopy;
+    use super::super::room_clock::RoomClock;
     use super::*;
     use crate::fixtures::{Node, requester};
     use crate::{Operation, Room, Rules};
@@ -72,8 +73,9 @@ mod tests {
             &Operation::Join { requester: requester("a", "n2", 1), data: None, capacity: None },
         );
         let from = owner.map(|owner| NodeId::new(owner).unwrap());
-        let at = LogPosition { epoch: 1, number: 1 };
-        node.rooms.mesh.copies.insert(name.clone(), RoomCopy { room, at, base: 0, from, givers: BTreeSet::new() });
+        let (clock, at) = (RoomClock::at(node.now, 1), LogPosition { epoch: 1, number: 1 });
+        let copy = RoomCopy { room, clock, at, base: 0, from, givers: BTreeSet::new() };
+        node.rooms.mesh.copies.insert(name.clone(), copy);
         node.empty_lanes();
         (node, name)
     }

@@ -82,16 +82,15 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Handles passed deadlines of at most 500 rooms: unclaimed seats expire, and clients waiting
     /// for the end of `SETTLE_MS` are admitted. Forgets rooms that are finished.
     pub(super) fn handle_deadlines(&mut self) {
-        let clock = self.mesh.clock(self.now);
-        let due: Vec<_> =
-            self.mesh.deadlines.iter().take_while(|(at, _)| *at <= clock).take(ROOMS_PER_SWEEP).cloned().collect();
+        let due = self.mesh.deadlines.iter().take_while(|(at, _)| *at <= self.now);
+        let due: Vec<_> = due.take(ROOMS_PER_SWEEP).cloned().collect();
         for (at, name) in due {
             let Some(owned) = self.mesh.owned.get(&name).filter(|owned| owned.deadline == Some(at)) else {
-                debug_assert!(false, "{name} is not due at {at}");
+                debug_assert!(false, "{name} is not due at {at:?}");
                 self.mesh.deadlines.remove(&(at, name));
                 continue;
             };
-            if !owned.room.is_finished(clock) {
+            if !owned.room.is_finished(owned.clock.time(self.now)) {
                 self.apply_entry(&name, &LogEntry::Operation(Operation::Claim { seats: Vec::new() }), None);
                 continue;
             }

@@ -33,9 +33,8 @@ pub(super) struct Space {
     /// Bytes of owned rooms, complete copies and seats of clients. `MeshRooms` adds the copies that
     /// have arrived in part.
     bytes: ByteTotal,
-    /// Owned rooms without clients, and those kept for an operator. Each with the time since when,
-    /// in ms since 1970.
-    vacant: [BTreeSet<(u64, RoomName)>; 2],
+    /// Owned rooms without clients, and those kept for an operator. Each with the time since when.
+    vacant: [BTreeSet<(Instant, RoomName)>; 2],
     /// Peers without bytes for rooms, with the time of their last report.
     full_peers: BTreeMap<NodeId, Instant>,
     reported_at: Option<Instant>,
@@ -63,20 +62,20 @@ impl MeshRooms {
     }
 
     /// Records since when an owned room has no clients.
-    pub(super) fn update_vacancy(&mut self, clock: u64, name: &RoomName) {
+    pub(super) fn update_vacancy(&mut self, now: Instant, name: &RoomName) {
         let Some(owned) = self.owned.get_mut(name) else { return };
         let vacancy = owned.room.vacancy().map(usize::from);
         if owned.vacant.map(|(kind, _)| kind) == vacancy {
             return;
         }
-        let former = std::mem::replace(&mut owned.vacant, vacancy.map(|kind| (kind, clock)));
+        let former = std::mem::replace(&mut owned.vacant, vacancy.map(|kind| (kind, now)));
         self.forget_vacancy(name, former);
         if let Some(kind) = vacancy {
-            self.space.vacant[kind].insert((clock, name.clone()));
+            self.space.vacant[kind].insert((now, name.clone()));
         }
     }
 
-    pub(super) fn forget_vacancy(&mut self, name: &RoomName, vacant: Option<(usize, u64)>) {
+    pub(super) fn forget_vacancy(&mut self, name: &RoomName, vacant: Option<(usize, Instant)>) {
         if let Some((kind, since)) = vacant {
             self.space.vacant[kind].remove(&(since, name.clone()));
         }

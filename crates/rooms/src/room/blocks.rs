@@ -13,7 +13,7 @@ const BLOCK_BYTES: usize = 60;
 /// The blocked clients of a room.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Blocks {
-    /// The end of each block, in milliseconds since 1970.
+    /// The end of each block, in ms of room time.
     until: BTreeMap<ClientId, i64>,
     bytes: usize,
 }
@@ -23,12 +23,12 @@ pub(super) fn bytes_of_block(client: &ClientId) -> usize {
 }
 
 impl Blocks {
-    /// Returns the end of a client's block, in milliseconds since 1970. `None`: it is not blocked.
+    /// Returns the end of a client's block, in ms of room time. `None`: it is not blocked.
     pub(super) fn end(&self, client: &ClientId) -> Option<i64> {
         self.until.get(client).copied()
     }
 
-    /// Blocks a client until this time (ms since 1970), in place of its former block. Returns
+    /// Blocks a client until this room time (ms), in place of its former block. Returns
     /// `false` if 1,000 others are blocked.
     pub(super) fn insert(&mut self, client: &ClientId, until: i64) -> bool {
         let is_new = !self.until.contains_key(client);
@@ -46,7 +46,7 @@ impl Blocks {
         }
     }
 
-    /// Ends the blocks until this time (ms since 1970).
+    /// Ends the blocks until this room time (ms).
     pub(super) fn expire(&mut self, now: i64) {
         let Self { until, bytes } = self;
         until.retain(|client, until| {
@@ -56,7 +56,7 @@ impl Blocks {
         });
     }
 
-    /// Returns the end of the last block, in milliseconds since 1970. `None`: there is none.
+    /// Returns the end of the last block, in ms of room time. `None`: there is none.
     pub(super) fn last_end(&self) -> Option<i64> {
         self.until.values().max().copied()
     }

@@ -14,7 +14,7 @@ const MIN_REST: Duration = Duration::from_secs(1);
 /// The closure of a room. It ends at its time, but not before all former seats have ended.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Closure {
-    /// In milliseconds since 1970.
+    /// In ms of room time.
     until: i64,
     /// `true` until the room has no seats.
     pub(super) is_ending_seats: bool,
@@ -35,7 +35,7 @@ impl Closure {
         self.until <= now && !self.is_ending_seats
     }
 
-    /// Returns its end, in milliseconds since 1970. `None`: it has none.
+    /// Returns its end, in ms of room time. `None`: it has none.
     pub(super) fn end(&self) -> Option<i64> {
         Some(self.until).filter(|until| *until != NEVER)
     }

@@ -18,7 +18,7 @@ pub(super) struct GoneClient {
     pub(super) place: u64,
     /// Reason for the end of its last seat.
     pub(super) reason: LeftReason,
-    /// Time at which it is forgotten, in milliseconds since 1970.
+    /// Time at which it is forgotten, in ms of room time.
     pub(super) until: i64,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct GoneClient {
 #[serde(from = "Vec<GoneClient>", into = "Vec<GoneClient>")]
 pub(super) struct GoneClients {
     list: Vec<GoneClient>,
-    /// Time at which the first one is forgotten (ms since 1970). `None`: there is none.
+    /// Time at which the first one is forgotten (ms of room time). `None`: there is none.
     first_until: Option<i64>,
 }
 
@@ -75,7 +75,7 @@ impl GoneClients {
         Some(removed)
     }
 
-    /// Returns the clients that are forgotten until `until` (ms since 1970), in no order.
+    /// Returns the clients that are forgotten until `until` (ms of room time), in no order.
     pub(super) fn until(&self, until: i64) -> impl Iterator<Item = &GoneClient> {
         let due = self.first_until.is_some_and(|first| first <= until);
         self.list.iter().filter(move |gone| due && gone.until <= until)

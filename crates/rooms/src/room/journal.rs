@@ -47,7 +47,7 @@ impl Room {
         for seat in &found.seats {
             self.take_seat(now, seat);
         }
-        // The clock of the former owner may have been ahead: newcomers stay behind its queue.
+        // The counter of the former owner may have been ahead: newcomers stay behind its queue.
         let listed: BTreeSet<_> = found.seats.iter().map(|seat| &seat.requester.client).collect();
         for client in newcomers.iter().filter(|client| !listed.contains(client)) {
             self.move_behind(client);

@@ -20,7 +20,7 @@ use crate::rules::{CAPACITY_KEPT_MS, SETTLE_MS};
 use crate::{LeftReason, Operation, Requester, RoomRule, Rules, Seat, Stamp};
 
 /// One room. Two copies that apply the same operations at the same times are equal.
-/// All times are in milliseconds since 1970.
+/// All times are room times, in milliseconds since its creation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Room {
     records: Records,
@@ -156,7 +156,7 @@ impl Room {
         if self.capacity.is_some() || is_closed_for_good { CAPACITY_KEPT_MS } else { 0 }
     }
 
-    /// Returns the end of the last block and of a closure that has one, in ms since 1970.
+    /// Returns the end of the last block and of a closure that has one, in ms of room time.
     fn last_ban_end(&self) -> i64 {
         let closed_until = self.closure.and_then(|closure| closure.end());
         closed_until.max(self.blocks.last_end()).unwrap_or_default()

@@ -142,7 +142,7 @@ pub(super) struct Record {
     pub(super) left: u64,
     /// `true` if the session has ended at its node. A repeated claim of it is late.
     pub(super) has_ended: bool,
-    /// Time since which the seat is unclaimed, in milliseconds since 1970. Shifted if its session
+    /// Time since which the seat is unclaimed, in ms of room time. Shifted if its session
     /// ended and it has another lifetime. [`CLAIMED`] while it is claimed.
     pub(super) unclaimed_at: i64,
 }
@@ -263,7 +263,7 @@ impl Records {
         self.present.insert(client, Box::new(record));
     }
 
-    /// Remembers a client as gone until this time (ms since 1970), in place of its record.
+    /// Remembers a client as gone until this room time (ms), in place of its record.
     pub(super) fn put_gone(&mut self, client: &ClientId, last: LastCommand, reason: LeftReason, until: i64) {
         let place = self.place(client);
         self.remove(client);
@@ -311,7 +311,7 @@ impl Records {
         Some(record)
     }
 
-    /// Returns at most `max` members unclaimed since `until` (ms since 1970) or before, oldest
+    /// Returns at most `max` members unclaimed since `until` (ms of room time) or before, oldest
     /// first.
     pub(super) fn silent_members(&self, until: i64, max: usize) -> Vec<Record> {
         let silent = self.members_by_unclaim.iter().take_while(|(at, _)| *at <= until).take(max);
@@ -395,7 +395,7 @@ impl Records {
     }
 
     /// Returns when the first client expires, `stale` after it was unclaimed, or is forgotten (ms
-    /// since 1970). `None`: none does.
+    /// of room time). `None`: none does.
     pub(super) fn first_end(&self, stale: i64) -> Option<i64> {
         let firsts = [self.members_by_unclaim.first(), self.waiting_by_unclaim.first()];
         let unclaimed = firsts.into_iter().flatten().map(|(at, _)| *at).filter(|at| *at != CLAIMED);

@@ -8,7 +8,7 @@ use signaling_wire::{Rank, SessionId, SocketId};
 
 use crate::mesh::Mesh;
 
-/// Time of the first operation, in milliseconds since 1970.
+/// Time of the first operation, in milliseconds since 1970. By the rules alone it is the room time.
 pub(crate) const START_MS: u64 = 1_800_000_000_000;
 /// Time after which unclaimed seats expire, for [`rules`].
 pub(crate) const STALE: Duration = Duration::from_secs(45);

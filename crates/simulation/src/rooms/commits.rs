@@ -8,8 +8,6 @@ use super::number;
 use crate::agenda::{MS, Micros};
 use crate::world::World;
 
-/// Start of the world on the clocks of rooms, in milliseconds.
-pub(super) const EPOCH_MS: u64 = 1_700_000_000_000;
 /// Time at which rooms get their capacities: all nodes have a view.
 const CAPACITIES_AT: Micros = 500 * MS;
 
@@ -28,7 +26,7 @@ impl World {
     /// Checks an announced operation. Former backups announce some again, which members ignore.
     fn observe_commit(&mut self, index: usize, commit: RoomCommit) {
         let now = self.agenda.now();
-        let RoomCommit { room, owner, at, clock, op, result, state } = commit;
+        let RoomCommit { room, owner, at, time, op, result, state } = commit;
         self.trace.line(|| {
             let Request { room, op } = Request { room: room.clone(), op: op.clone().unwrap_or(touch()) };
             format!("n{index} announces {room} {at:?}: {op:?} -> {}", describe(&result))
@@ -68,10 +66,13 @@ impl World {
             if self.rooms.watch.detects_loss(&request.room, result.incarnation) {
                 self.rooms.lost_at.push(now);
             }
-            let then = clock.saturating_sub(EPOCH_MS) * MS;
-            self.check_bans(then, &request.room, &result.changes);
-            return self.observe_operation(then, &request, &result, &state);
+            let begun = self.rooms.begun.entry(request.room.clone()).or_insert(now);
+            *begun = now.saturating_sub(time * MS).min(*begun);
+            let earliest = *begun + time * MS;
+            self.check_bans((earliest, now), &request.room, &result.changes);
+            return self.observe_operation((now, time * MS), &request, &result, &state);
         }
+        self.rooms.begun.insert(request.room.clone(), now.saturating_sub(time * MS));
         if self.rooms.watch.adopt(now, &request.room, &state, &result) {
             self.rooms.lost_at.push(now);
             self.counters.add("rooms: owners without the latest operations", 1);
@@ -98,10 +99,10 @@ impl World {
         }
     }
 
-    /// Checks an operation, the next one of its room, which is in `state` behind it.
-    fn observe_operation(&mut self, now: Micros, request: &Request, result: &OpResult, state: &Room) {
+    /// Checks an operation at a room time, the next one of its room, which is in `state` behind it.
+    fn observe_operation(&mut self, (now, time): (Micros, Micros), request: &Request, result: &OpResult, state: &Room) {
         let rooms = &mut self.rooms;
-        let (admitted, wrong) = rooms.watch.observe(now, request, result);
+        let (admitted, wrong) = rooms.watch.observe((now, time), request, result);
         let moved = rooms.watch.take_seats(&request.room, state);
         if let Some(room) = number(request.room.as_str()).filter(|_| result.settling) {
             rooms.settled_after.insert(room, now);

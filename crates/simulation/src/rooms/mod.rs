@@ -39,6 +39,9 @@ pub(crate) struct RoomWorld {
     /// The last operation that a node announced, with the owner of its epoch and the version of the
     /// node's view, by room.
     observed: BTreeMap<RoomName, (LogPosition, NodeId, Option<usize>)>,
+    /// Time at which each room had room time 0, at the latest: by the earliest announcement of its
+    /// owner's operations.
+    begun: BTreeMap<RoomName, Micros>,
     /// Times at which an owner lacked operations that were announced before.
     lost_at: Vec<Micros>,
     /// Time of the last answer for each room in which its owner may lack members.

@@ -75,10 +75,11 @@ impl Operators {
         targets.into_iter().filter_map(|client| self.acts.get(&(room.clone(), client)))
     }
 
-    /// Returns the time from which a client is kept out of a room at `then`. `None`: it may join.
-    fn bans(&self, room: &RoomName, client: &ClientId, then: Micros) -> Option<Micros> {
+    /// Returns the time from which a client is kept out of a room between these times. `None`: it
+    /// may join at one of them.
+    fn bans(&self, room: &RoomName, client: &ClientId, (earliest, latest): (Micros, Micros)) -> Option<Micros> {
         let bans = self.of(room, client).filter_map(|acts| acts.ban);
-        bans.filter(|(from, until)| *from < then && then + ROUNDING < *until).map(|(from, _)| from).min()
+        bans.filter(|(from, until)| *from < earliest && latest + ROUNDING < *until).map(|(from, _)| from).min()
     }
 }
 
@@ -107,14 +108,14 @@ impl World {
         }
     }
 
-    /// Checks that an operation at this time admitted no client that an operator keeps out. The
-    /// loss of nodes can lose blocks.
-    pub(super) fn check_bans(&mut self, then: Micros, room: &RoomName, changes: &[Change]) {
+    /// Checks that an operation between these times admitted no client that an operator keeps out.
+    /// The loss of nodes can lose blocks.
+    pub(super) fn check_bans(&mut self, times: (Micros, Micros), room: &RoomName, changes: &[Change]) {
         for change in changes {
             let Change::Joined(member) = change else { continue };
-            let Some(from) = self.rooms.operators.bans(room, &member.client, then) else { continue };
+            let Some(from) = self.rooms.operators.bans(room, &member.client, times) else { continue };
             if self.trouble.lossy.covers_nothing(from, self.agenda.now()) {
-                let what = format!("{} joins {room}, kept out since {} ms", member.client, (then - from) / MS);
+                let what = format!("{} joins {room}, kept out since {} ms", member.client, (times.0 - from) / MS);
                 self.ledger.broken("room bans", what);
             }
         }

@@ -6,7 +6,6 @@ use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Change, OpResult, Operation, Request, Requester, Room as State, Rules, SeatStatus};
 use signaling_wire::{Rank, SessionId};
 
-use super::commits::EPOCH_MS;
 use crate::agenda::{MS, Micros, micros};
 
 /// Clocks of rooms have a resolution of 1 ms.
@@ -19,7 +18,7 @@ struct Seat {
     node: NodeId,
     /// Position in the waiting queue. `None` means a member.
     waits: Option<u64>,
-    /// Time at which the seat expires unless it is claimed.
+    /// Room time at which the seat expires unless it is claimed.
     until: Micros,
 }
 
@@ -104,7 +103,7 @@ impl Watch {
     pub(super) fn take_seats(&mut self, name: &RoomName, state: &State) -> u64 {
         let Some(room) = self.rooms.get_mut(name) else { return 0 };
         let seat = |(seat, expires): (&signaling_rooms::Seat, Option<u64>)| {
-            let until = expires.map_or(Micros::MAX, |at| at.saturating_sub(EPOCH_MS) * MS);
+            let until = expires.map_or(Micros::MAX, |at| at.saturating_mul(MS));
             let waits = match seat.status {
                 SeatStatus::Waiting { place, .. } => Some(place),
                 _ => None,
@@ -120,9 +119,14 @@ impl Watch {
         room.seats.iter().filter(has_moved).count() as u64
     }
 
-    /// Checks the result of an operation against the seats before it. Returns the number of clients
-    /// that it admitted from the waiting queue, and descriptions of broken rules.
-    pub(super) fn observe(&mut self, now: Micros, request: &Request, result: &OpResult) -> (u64, Vec<String>) {
+    /// Checks the result of an operation at a room time against the seats before it. Returns the
+    /// number of clients that it admitted from the waiting queue, and descriptions of broken rules.
+    pub(super) fn observe(
+        &mut self,
+        (now, time): (Micros, Micros),
+        request: &Request,
+        result: &OpResult,
+    ) -> (u64, Vec<String>) {
         let room = self.rooms.entry(request.room.clone()).or_default();
         let (mut admitted, mut wrong) = (0, Vec::new());
         let changed = room.note(now, result);
@@ -148,7 +152,7 @@ impl Watch {
             }
             Operation::Close { .. } => room.seats.clear(),
             Operation::Drop { requester, keep } => {
-                room.end_session(now, requester, micros(*keep));
+                room.end_session(time, requester, micros(*keep));
             }
             _ => {}
         }
@@ -169,7 +173,7 @@ impl Watch {
             };
             admitted += u64::from(from_queue.is_some());
             let place = from_queue.unwrap_or(u64::MAX);
-            if let Some(passed) = room.first_before(place, now + ROUNDING) {
+            if let Some(passed) = room.first_before(place, time + ROUNDING) {
                 wrong.push(format!("{} passes {passed} in the queue for {}", member.client, request.room));
             }
         }
@@ -207,12 +211,12 @@ impl Room {
         self.seats.get(client).is_none_or(|seat| seat.waits.is_some())
     }
 
-    fn end_session(&mut self, now: Micros, requester: &Requester, keep: Micros) {
+    fn end_session(&mut self, time: Micros, requester: &Requester, keep: Micros) {
         if let Some(seat) = self.seats.get_mut(&requester.client)
             && seat.session.1 == requester.session
             && seat.node == requester.node
         {
-            seat.until = seat.until.min(now + keep);
+            seat.until = seat.until.min(time + keep);
         }
     }
 }

@@ -87,14 +87,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             return;
         }
         let is_full = self.mesh.is_full();
-        let clock = self.mesh.clock(self.now);
+        let now = self.now;
         let found = found.filter(|found| !is_full && self.receive_from_journal(found.highest_number()));
         let taken = found.filter(|found| {
-            let taken = self.mesh.owned.change(&room, |owned| owned.room.take_journal(clock, found));
+            let taken = self.mesh.owned.change(&room, |owned| owned.room.take_journal(owned.clock.time(now), found));
             taken.unwrap_or_default()
         });
         if let Some(found) = taken {
-            self.mesh.update_deadline(clock, &room);
+            self.mesh.update_deadline(now, &room);
             self.ask_for_read_claims(&room);
             self.assign_backup(&room);
             if found.seats.is_empty() {
