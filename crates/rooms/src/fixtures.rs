@@ -1,7 +1,7 @@
 //! A node with rooms and peers and without clients, for the unit tests of several modules.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use signaling_membership::{NodeEntry, View};
 use signaling_protocol::{ClientId, NodeId, RoomName};
@@ -45,8 +45,10 @@ impl Node {
             suspects: BTreeMap::new(),
             contacts: BTreeMap::new(),
         };
-        let (rooms, counter) = (Rooms::new(&process(id), settings), Counter::default());
-        let mut node = Self { rooms, now: Instant::now(), counter, around };
+        let process = process(id);
+        let (rooms, counter) = (Rooms::new(&process, settings), Counter::default());
+        // No former process of the node is of interest any more.
+        let mut node = Self { rooms, now: process.start + Duration::from_secs(3), counter, around };
         node.set_view(nodes);
         node
     }

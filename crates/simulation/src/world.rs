@@ -356,14 +356,15 @@ impl World {
 
     /// Returns settings for a new process of a node, with a new incarnation.
     pub(crate) fn node_settings(&mut self, index: usize) -> node::Settings {
-        let epoch = (self.agenda.base, std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+        let (now, since) = (self.agenda.instant(), Duration::from_micros(self.agenda.now()));
+        let epoch = (now, std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000) + since);
         let (id, incarnation) = (node_id(index), Incarnation(self.rng.bytes()));
         let settings = node::Settings::new(id, incarnation, resume::Key::new([1; 32]), epoch);
         let skewed = if self.skew > 0 { self.rng.within(0, 2 * self.skew) } else { self.skew };
         let first_number = settings.first_number + skewed - self.skew;
         let (rules, mut rooms) = (Arc::clone(&self.rules), self.rooms.settings());
         if let Some(mutant) = self.mutant {
-            mutant.rooms(&mut rooms, (self.agenda.base, first_number / MS));
+            mutant.rooms(&mut rooms, (now, first_number / MS));
         }
         rooms.has_journal = self.journal.is_on;
         node::Settings { hold: self.hold, rules, rooms, first_number, ..settings }

@@ -72,9 +72,8 @@ pub struct Attach<'a> {
     pub client_id: &'a str,
     /// The socket.
     pub socket: SocketId,
-    /// Rank of the socket as the last node sent it, with what numbers of other servers have raised
-    /// the edge's counter since: of two sockets of a client the higher one stays. Of a newcomer the
-    /// present number of that counter, which the rank has to exceed.
+    /// Rank of the socket as the last node sent it: of two sockets of a client the higher one
+    /// stays. 0: no node has admitted it.
     pub rank: Rank,
     /// Number of the session's attachments with this socket, this one included.
     pub attachment: u32,

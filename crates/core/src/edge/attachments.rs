@@ -5,7 +5,7 @@ use std::time::Instant;
 use rustc_hash::FxHashMap;
 use signaling_dialects::request::Lifetime;
 use signaling_wire::trunk::{Attach, Slot, ToNode};
-use signaling_wire::{Batches, Counter, Rank, RateDebts, RemainingTtl};
+use signaling_wire::{Batches, Counter, RateDebts, RemainingTtl};
 
 use super::confirms::Confirms;
 use super::session::{Attachment, Session};
@@ -126,10 +126,6 @@ impl EdgeCore {
         }
         let Some(slot) = link.assign(client) else { return };
         session.attachments += 1;
-        let rank = match session.rank {
-            Rank::NONE => Rank(self.counter.present(now)),
-            rank => rank.plus(self.counter.lead() - session.lead),
-        };
         let none = ConnectRequest::default();
         let cause = session.phase.closed();
         let dialect = session.dialect.as_deref();
@@ -138,7 +134,7 @@ impl EdgeCore {
             session: session.id,
             client_id: session.client_id.as_str(),
             socket: session.socket,
-            rank,
+            rank: session.rank,
             attachment: session.attachments,
             since_ms: session.since_ms,
             reliable: session.is_reliable(),

@@ -246,7 +246,7 @@ impl EdgeCore {
         match *frame {
             ToEdge::Attached { session: id, rank, resumed, seq, debts, hold, greeting, state, .. } => {
                 session.rate_buckets.raise_debts(now, debts);
-                (session.id, session.rank, session.lead) = (id, rank, self.counter.lead());
+                (session.id, session.rank) = (id, rank);
                 session.hold = hold.as_duration();
                 session.state = Some(state.into());
                 session.request = None;
@@ -294,7 +294,7 @@ impl EdgeCore {
                 }
                 self.reassign(client);
             }
-            ToEdge::Ranked { rank, .. } => (session.rank, session.lead) = (rank, self.counter.lead()),
+            ToEdge::Ranked { rank, .. } => session.rank = rank,
             ToEdge::SessionState { state, .. } => session.state = Some(state.into()),
             // The client's answer would stay unread. Its open connection is the proof of life.
             ToEdge::Probe { .. } if session.is_paused_alive() => {

@@ -98,8 +98,6 @@ pub struct Session {
     pub(super) socket: SocketId,
     /// Rank of the socket, from the last node that has sent one.
     pub(super) rank: Rank,
-    /// Lead of the edge's counter when it came.
-    pub(super) lead: u64,
     pub(super) since_ms: u64,
     /// Number of its attachments so far.
     pub(super) attachments: u32,
@@ -165,7 +163,6 @@ impl Session {
             id: newcomer.session,
             socket: newcomer.socket,
             rank: Rank::NONE,
-            lead: 0,
             since_ms: newcomer.since_ms,
             attachments: 0,
             received: newcomer.reliable.then(Box::default),

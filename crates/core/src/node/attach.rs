@@ -8,7 +8,7 @@ use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::forward::Attachment;
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DetachReason, Slot, ToEdge};
-use signaling_wire::{RateDebts, RemainingTtl, SessionId, resume};
+use signaling_wire::{Rank, RateDebts, RemainingTtl, SessionId, resume};
 
 use super::linger::Lingering;
 use super::session::{Session, WaitingNewcomer};
@@ -46,10 +46,9 @@ impl NodeCore {
     pub(super) fn attach(&mut self, now: Instant, trunk: TrunkKey, attach: &Attach<'_>, grant: Option<Grant>) {
         let Ok(client_id) = ClientId::new(attach.client_id) else { return self.reject(trunk, attach.slot, &BAD_ID) };
         let mut arrival = Session::new(trunk, attach, client_id, grant.map(Rc::new));
-        arrival.lead = self.counter.lead();
         if arrival.newcomer {
             // It may wait for long, and is no later than a socket that comes meanwhile.
-            self.rank_now(now, &mut arrival);
+            arrival.rank = Rank(self.counter.next(now));
         }
         if arrival.socket_ended {
             return self.settle(now, arrival, attach.cause);

@@ -14,28 +14,22 @@ impl NodeCore {
     /// Gives a newcomer a higher rank than that of the socket that it follows.
     pub(super) fn outrank(&mut self, now: Instant, arrival: &mut Session, former: Rank) {
         if arrival.newcomer && arrival.rank <= former {
-            self.rank_now(now, arrival);
+            arrival.rank = Rank(self.counter.next(now));
         }
     }
 
-    /// Gives a newcomer the next number of the counter as its rank.
-    pub(super) fn rank_now(&mut self, now: Instant, arrival: &mut Session) {
-        (arrival.rank, arrival.lead) = (Rank(self.counter.next(now)), self.counter.lead());
-    }
-
-    /// Raises the rank of a socket at this node by what numbers of other servers have raised the
-    /// counter since, if it is then above that of a room's last operation of the client. Otherwise
-    /// a later socket of the client sent that operation, or its number came without others of its
-    /// server, which follow within a second.
+    /// Raises the rank of a socket at this node to what it would be, had the node that gave it
+    /// received in time what the server that gave `above` had: the rank of a room's last operation
+    /// of the client. No effect if it is lower even then: a later socket sent that operation, or its
+    /// number came without others of its server, which follow within a second.
     pub(super) fn outranked(&mut self, now: Instant, client: &ClientId, socket: SocketId, above: Rank) {
         let Some((key, _)) = self.directory.holder(client.as_str()) else { return };
         let Some(holder) = self.directory.get_mut(key).filter(|holder| holder.socket == socket) else { return };
-        let lead = self.counter.lead();
-        let rank = holder.rank.plus(lead - holder.lead);
+        let rank = Rank(self.counter.in_time(holder.rank.0, above.0));
         if rank <= above {
             return;
         }
-        (holder.rank, holder.lead) = (rank, lead);
+        holder.rank = rank;
         let session = holder.id;
         self.trunks.send(holder.trunk, &ToEdge::Ranked { slot: holder.slot, rank });
         self.send_location_to_owners(key);

@@ -61,8 +61,6 @@ pub(super) struct Session {
     /// Its socket, with its rank. Rank 0: no node has admitted the socket.
     pub(super) socket: SocketId,
     pub(super) rank: Rank,
-    /// Lead of the node's counter when the rank was right for it.
-    pub(super) lead: u64,
     /// Number of its attachments with this socket.
     pub(super) attachment: u32,
     /// Time at which the edge accepted the socket, in milliseconds since 1970, for operators.
@@ -130,7 +128,6 @@ impl Session {
             id: attach.session,
             socket: attach.socket,
             rank: attach.rank,
-            lead: 0,
             attachment: attach.attachment,
             since_ms: attach.since_ms,
             trunk,

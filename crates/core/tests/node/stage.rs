@@ -85,12 +85,14 @@ impl Stage {
 
     /// Creates nodes whose wall clocks are ahead by these times.
     pub(crate) fn skewed(nodes: &[(&'static str, Duration)], rooms: RoomSettings) -> Self {
-        let now = Instant::now();
+        let start = Instant::now();
+        // The other nodes have forgotten former processes of these.
+        let now = start + 3 * SECOND;
         let rules = rooms.rules;
         let rooms = RoomSettings { records_commits: true, ..rooms };
         let view = view(nodes.iter().map(|(id, _)| (*id, false)));
         let node = |(id, ahead): &(&'static str, Duration)| {
-            let settings = settings(id, now);
+            let settings = settings(id, start);
             let first_number = settings.first_number + u64::try_from(ahead.as_micros()).unwrap();
             let mut core = NodeCore::new(Settings { rooms, first_number, ..settings });
             core.set_view(now, Arc::clone(&view));

@@ -50,6 +50,8 @@ const MAX_FORMER: usize = 1_000;
 /// Confirmations that this node waits for or owes.
 #[derive(Default)]
 pub(super) struct Barrier {
+    /// Start of this process.
+    pub(super) start: Option<Instant>,
     /// Number of the present query.
     pub(super) query: u64,
     /// Members that have not confirmed the view.
@@ -85,8 +87,8 @@ pub(super) struct Barrier {
 }
 
 impl Barrier {
-    pub(super) fn new(incarnation: Incarnation) -> Self {
-        Self { query: first_number(incarnation), ..Self::default() }
+    pub(super) fn new(incarnation: Incarnation, start: Instant) -> Self {
+        Self { start: Some(start), query: first_number(incarnation), ..Self::default() }
     }
 
     /// Returns `true` if this node waits for no member, and has taken over its rooms.
@@ -154,18 +156,19 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Finds the nodes that the present view lacks, and that may own rooms by an earlier one. This
-    /// node may have answered them until now. A node that refused the connection owns nothing.
+    /// node may have answered them until now, or its former process before its start, or they may
+    /// count that as gone. A node that refused the connection owns nothing.
     pub(super) fn expect_former_owners(&mut self, before: &BTreeSet<NodeId>) {
         let MeshRooms { barrier, ranking, members, .. } = &mut self.mesh;
-        let Barrier { owners, answered, former, unproven, .. } = barrier;
+        let Barrier { start, owners, answered, former, unproven, .. } = barrier;
         owners.extend((0..ranking.len()).filter_map(|rank| NodeId::new(ranking.id(rank)).ok()));
         answered.retain(|node, at| !members.contains(node) && *at + HANDOVER > self.now);
         former.retain(|node, _| !members.contains(node));
         unproven.retain(|node| members.contains(node));
         unproven.extend(members.difference(before).cloned());
         for node in owners.extract_if(.., |node| !members.contains(node)) {
-            let Contact { refused: None, named: Some(at), .. } = self.cx.contact(node.as_str()) else { continue };
-            if at + HANDOVER > self.now {
+            let Contact { refused: None, named, .. } = self.cx.contact(node.as_str()) else { continue };
+            if let Some(at) = named.max(*start).filter(|at| *at + HANDOVER > self.now) {
                 former.insert(node.clone(), at + HANDOVER);
                 answered.insert(node, at);
             }
@@ -423,7 +426,7 @@ mod tests {
 
     #[test]
     fn parked_requests_have_a_limit_of_bytes() {
-        let (now, mut barrier) = (Instant::now(), Barrier::new(Incarnation([0; 8])));
+        let (now, mut barrier) = (Instant::now(), Barrier::new(Incarnation([0; 8]), Instant::now()));
         let room = RoomName::new("r").unwrap();
         let mut park = |id| {
             barrier.park(now, from_n1(id), ((room.clone(), 0), claim()));

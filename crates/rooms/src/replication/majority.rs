@@ -273,12 +273,15 @@ mod tests {
     #[test]
     fn new_owner_waits_for_a_node_that_may_serve() {
         let id = |id| NodeId::new(id).unwrap();
-        for case in ["silent", "confirms", "restarts", "refused", "not answered", "named by n2"] {
+        for case in ["silent", "confirms", "restarts", "refused", "not answered", "started", "named by n2"] {
             let (mut node, _) = owner();
             let (at, gone) = (Some(node.now), case == "refused");
             let named = Contact { named: at, refused: at.filter(|_| gone), ..Contact::default() };
             let is_named = ["silent", "confirms", "restarts", "refused"].contains(&case);
             contact(&mut node, "n1", if is_named { named } else { Contact::default() });
+            if case == "started" {
+                node.rooms.mesh.barrier.start = at;
+            }
             node.set_view(&["n0", "n2"]);
             let query = node.rooms.mesh.barrier.query;
             let former: &[&str] = if case == "named by n2" { &["n1"] } else { &[] };
@@ -290,7 +293,7 @@ mod tests {
             }
             node.sweep();
             let serves = |node: &mut Node| node.step().serves_new_rooms();
-            assert_eq!(serves(&mut node), !["silent", "named by n2"].contains(&case), "{case}");
+            assert_eq!(serves(&mut node), !["silent", "started", "named by n2"].contains(&case), "{case}");
             node.now += HANDOVER;
             node.sweep();
             assert!(serves(&mut node), "{case}");

@@ -189,7 +189,7 @@ impl MeshRooms {
             best_backup: None,
             review_at: None,
             requests: Requests::new(process.incarnation),
-            barrier: Barrier::new(process.incarnation),
+            barrier: Barrier::new(process.incarnation, process.start),
             majority: Majority::default(),
             owned: CountedMap::new(&bytes),
             copies: CountedMap::new(&bytes),

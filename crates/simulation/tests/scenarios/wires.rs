@@ -99,7 +99,7 @@ impl Mesh {
                 if !receiver.peers().has_view() {
                     continue;
                 }
-                let inbound = receiver.accept_lane(*now, &opening).unwrap().unwrap();
+                let Some(inbound) = receiver.accept_lane(*now, &opening).unwrap() else { continue };
                 let incarnation = receiver.settings().incarnation;
                 let (number, batches) = (opening.exchange, VecDeque::new());
                 let acknowledgements = receiver.take_acknowledgement(*now, inbound.peer).into_iter().collect();
