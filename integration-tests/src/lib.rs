@@ -24,6 +24,7 @@ pub mod peer;
 pub mod programs;
 pub mod prometheus;
 pub mod raw_socket;
+#[path = "../../crates/journal/tests/redis/server.rs"]
 pub mod redis;
 pub mod rendered;
 pub mod room_client;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::redis::Redis;
+use signaling_integration_tests::redis::Server;
 use signaling_integration_tests::room_client::SeatStatus;
 use signaling_integration_tests::{RoomClient, TestMesh, admin, eventually, operator};
 
@@ -15,11 +15,11 @@ const CLIENTS: [&str; 5] = ["anna", "bert", "cora", "dora", "emil"];
 /// Longer than a newcomer waits for the journal.
 const PROMPT: Duration = Duration::from_millis(1_500);
 
-async fn mesh(redis: &Redis) -> TestMesh {
+async fn mesh(redis: &Server) -> TestMesh {
     TestMesh::with_options(|options: &mut MeshOptions| {
         (options.nodes, options.balancers) = (3, 1);
         options.removal_delay = Duration::from_millis(500);
-        options.node_args = vec![redis.flag()];
+        options.node_args = vec![format!("--room-journal={}", redis.url())];
     })
     .await
 }
@@ -38,10 +38,10 @@ async fn fill(mesh: &TestMesh) -> Vec<RoomClient> {
     clients
 }
 
-async fn until_written(redis: &Redis) {
+async fn until_written(redis: &Server) {
     let is_written = async || {
-        let waiting = redis.cli(&["zrange", "sig:{full}:waiting", "0", "-1"]).await;
-        let members = redis.cli(&["hlen", "sig:{full}:participants"]).await;
+        let waiting = redis.cli(&["zrange", "sig:{full}:waiting", "0", "-1"]);
+        let members = redis.cli(&["hlen", "sig:{full}:participants"]);
         waiting.lines().eq(["cora", "dora", "emil"]) && members == "2"
     };
     eventually("the journal has the room", is_written).await;
@@ -62,7 +62,7 @@ async fn assert_is_as_before(mesh: &TestMesh, clients: &mut [RoomClient]) {
 
 #[tokio::test]
 async fn queue_and_capacity_come_back_after_a_restart_of_all() {
-    let Some(redis) = Redis::start().await else { return };
+    let Some(redis) = Server::start() else { return };
     let mesh = mesh(&redis).await;
     let clients = fill(&mesh).await;
     until_written(&redis).await;
@@ -91,7 +91,7 @@ async fn queue_and_capacity_come_back_after_a_restart_of_all() {
 
 #[tokio::test]
 async fn room_is_complete_after_the_loss_of_both_copies() {
-    let Some(redis) = Redis::start().await else { return };
+    let Some(redis) = Server::start() else { return };
     let mesh = mesh(&redis).await;
     let mut clients = fill(&mesh).await;
     until_written(&redis).await;
@@ -112,11 +112,11 @@ async fn room_is_complete_after_the_loss_of_both_copies() {
 
 #[tokio::test]
 async fn clients_notice_nothing_while_the_journal_is_away() {
-    let Some(redis) = Redis::start().await else { return };
+    let Some(redis) = Server::start() else { return };
     let mesh = mesh(&redis).await;
     let clients = fill(&mesh).await;
     until_written(&redis).await;
-    redis.signal("STOP").await;
+    redis.pause();
     let mut late = RoomClient::connect(&mesh.url(), "late").await;
     for number in 0..50 {
         let (room, begin) = (format!("other-{number}"), Instant::now());
@@ -125,10 +125,10 @@ async fn clients_notice_nothing_while_the_journal_is_away() {
         late.gets(&room, SeatStatus::Member).await;
         assert!(begin.elapsed() < PROMPT, "{room}: {:?}", begin.elapsed());
     }
-    redis.signal("CONT").await;
-    let are_listed = async || redis.cli(&["zcard", "sig:rooms"]).await == "51";
+    redis.resume();
+    let are_listed = async || redis.cli(&["zcard", "sig:rooms"]) == "51";
     eventually("the journal has all rooms", are_listed).await;
-    let process = async || redis.cli(&["hget", "{sig}:registry", "late"]).await;
+    let process = async || redis.cli(&["hget", "{sig}:registry", "late"]);
     eventually("the registry has the client", async || process().await.starts_with("node-")).await;
     clients.iter().for_each(RoomClient::assert_no_faults);
     late.leave("other-0").await;

@@ -79,20 +79,22 @@ async fn is_written_on(server: &Server) {
 
 #[tokio::test]
 async fn readers_see_members_and_queue() {
-    is_written_on(&Server::start()).await;
+    let Some(server) = Server::start() else { return };
+    is_written_on(&server).await;
 }
 
 #[tokio::test]
 async fn cluster_has_the_keys_of_a_room_in_one_slot() {
-    is_written_on(&Server::start_cluster()).await;
+    let Some(server) = Server::start_cluster() else { return };
+    is_written_on(&server).await;
 }
 
 #[tokio::test]
 async fn sentinels_name_the_master_that_is_written() {
-    let master = Server::start();
-    let sentinel = Server::start_sentinel(&master);
+    let Some(master) = Server::start() else { return };
+    let sentinel = master.start_sentinel();
     let node = Node::start(1, OLD);
-    node.with_journal(&format!("redis-sentinel://127.0.0.1:{}/rooms", sentinel.port()), async {
+    node.with_journal(&sentinel.sentinel_url(), async {
         node.join("lobby", "alice");
         wait_for_lobby(&master, "alice", "").await;
     })
@@ -102,6 +104,7 @@ async fn sentinels_name_the_master_that_is_written() {
 #[tokio::test]
 async fn owner_without_a_copy_reads_the_room_back() {
     for server in [Server::start(), Server::start_cluster()] {
+        let Some(server) = server else { return };
         let former = Node::start(1, OLD);
         former
             .with_journal(&server.url(), async {
@@ -134,7 +137,7 @@ async fn owner_without_a_copy_reads_the_room_back() {
 
 #[tokio::test]
 async fn large_room_is_complete() {
-    let server = Server::start();
+    let Some(server) = Server::start() else { return };
     let node = Node::start(1, OLD);
     node.with_journal(&server.url(), async {
         let data: Box<str> = format!(r#""{}""#, "x".repeat(30_000)).into();
