@@ -73,11 +73,15 @@ async fn assert_is_as_before(mesh: &TestMesh, clients: &mut [RoomClient]) {
 }
 
 #[tokio::test]
-async fn queue_and_capacity_come_back_after_a_restart_of_all() {
+async fn queue_capacity_and_blocks_come_back_after_a_restart_of_all() {
     let Some(redis) = Server::start() else { return };
     let mesh = mesh(&redis.url()).await;
     let clients = fill(&mesh).await;
+    let body = Some(json!({ "for_ms": 600_000 }));
+    assert_eq!(operator(&mesh.node_internal(0), "PUT", &format!("rooms/{ROOM}/blocks/eve"), body).await.0, 200);
     until_written(&redis).await;
+    let is_blocked = async || redis.cli(&["hget", "sig:{full}:meta", "blocks"]).contains("eve");
+    eventually("the journal has the block", is_blocked).await;
     let servers = ["balancer-0", "node-0", "node-1", "node-2"];
     for server in servers {
         mesh.kill(server).await.unwrap();
@@ -95,6 +99,10 @@ async fn queue_and_capacity_come_back_after_a_restart_of_all() {
         client.join(ROOM).await;
         clients.insert(0, client);
     }
+    let mut eve = RoomClient::connect(&mesh.url(), "eve").await;
+    let refused = eve.ask(json!({ "type": "join", "room": ROOM })).await;
+    assert_eq!(refused["code"], "forbidden", "{refused}");
+    assert!(refused["retry_after_ms"].as_u64().is_some_and(|rest| rest < 600_000), "{refused}");
     for (client, seat) in clients.iter().zip([SeatStatus::Member, SeatStatus::Member]) {
         client.gets(ROOM, seat).await;
     }

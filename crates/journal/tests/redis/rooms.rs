@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+use signaling_protocol::ClientId;
 use signaling_rooms::Operation;
 
 use crate::node::{Node, wait_until};
@@ -41,13 +43,20 @@ pub(crate) async fn wait_for_lobby(server: &Server, members: &str, waiting: &str
     wait_until(&format!("{expected:?}"), || contents(server) == expected).await;
 }
 
+/// Returns `true` if a client is blocked in room `lobby` for about 10 minutes.
+fn is_blocked(server: &Server, client: &str) -> bool {
+    let now: u64 = server.cli(&["time"]).lines().next().unwrap().parse().unwrap();
+    let blocks: Value = serde_json::from_str(&of_lobby(server, "HGET", "meta", &["blocks"])).unwrap();
+    let end = blocks[client].as_u64();
+    end.is_some_and(|end| (590_000..=601_000).contains(&(end - now * 1_000)))
+}
+
 async fn is_written_on(server: &Server) {
     let node = Node::start(1, OLD);
     node.with_journal(&server.url(), async {
         ["alice", "bob", "carol", "dave"].into_iter().for_each(|client| node.join("lobby", client));
         wait_for_lobby(server, "alice bob", "carol dave").await;
-        let alice: serde_json::Value =
-            serde_json::from_str(&of_lobby(server, "HGET", "participants", &["alice"])).unwrap();
+        let alice: Value = serde_json::from_str(&of_lobby(server, "HGET", "participants", &["alice"])).unwrap();
         assert_eq!(
             (&alice["data"]["name"], &alice["node"], &alice["number"]),
             (&"alice".into(), &"n0".into(), &1.into())
@@ -73,6 +82,8 @@ async fn is_written_on(server: &Server) {
         wait_until("the room has ended", || server.cli(&["zcard", "sig:rooms"]) == "0").await;
         let left: u64 = of_lobby(server, "PTTL", "meta", &[]).parse().unwrap();
         assert!((3_500_000..=3_600_000).contains(&left), "{left}");
+        let kept = of_lobby(server, "HMGET", "meta", &["capacity", "capacity_kept", "blocks", "closed"]);
+        assert_eq!(kept.trim(), "", "nothing that an operator set");
     })
     .await;
 }
@@ -111,12 +122,18 @@ async fn owner_without_a_copy_reads_the_room_back() {
                 former.apply("lobby", Operation::SetCapacity { capacity: Some(3) });
                 ["alice", "bob", "carol", "dave"].into_iter().for_each(|client| former.join("lobby", client));
                 former.apply("capacity", Operation::SetCapacity { capacity: Some(7) });
+                former.apply("closed", Operation::Close { time: None });
+                let client = ClientId::new("mallory").unwrap();
+                former.apply("lobby", Operation::Remove { client, block: Some(Duration::from_secs(600)) });
                 wait_for_lobby(&server, "alice bob carol", "dave").await;
+                let is_closed = || server.cli(&["hget", "sig:{closed}:meta", "closed"]) == "true";
+                wait_until("room and block are written", || is_closed() && is_blocked(&server, "mallory")).await;
             })
             .await;
         let next = Node::start(2, Duration::ZERO);
         next.with_journal(&server.url(), async {
-            next.join("lobby", "erin");
+            ["mallory", "erin"].into_iter().for_each(|client| next.join("lobby", client));
+            next.join("closed", "alice");
             let all = (vec!["alice".into(), "bob".into(), "carol".into()], vec!["dave".into(), "erin".into()]);
             wait_until("members and queue are back", || next.seats("lobby") == all).await;
             wait_for_lobby(&server, "alice bob carol", "dave erin").await;
@@ -130,6 +147,11 @@ async fn owner_without_a_copy_reads_the_room_back() {
             .await;
             let capacity = || next.with_core(|core, _| core.rooms().owned("capacity").unwrap().own_capacity());
             assert_eq!(capacity(), Some(7));
+            next.join("lobby", "mallory");
+            assert_eq!(next.seats("lobby"), all, "a blocked client has no seat");
+            wait_until("the closed room has no seats", || next.seats("closed").1.is_empty()).await;
+            next.join("closed", "bob");
+            assert_eq!(next.seats("closed"), (vec![], vec![]));
         })
         .await;
     }
