@@ -177,10 +177,10 @@ deps-manifests: ## Install what checks of manifests need: newer kubectl and kind
 		.ci/tool $$tool >/dev/null || [[ "$${CI:-}" != true ]]; \
 	done
 
-deps-test: deps-run deps-manifests ## Install what tests need: Redis, a browser, Node.js, npm, Python's websockets, network namespaces, other proxies, a TURN server, certificates, Prometheus, bats, curl, jq, yq, systemd and dpkg
+deps-test: deps-run deps-manifests ## Install what tests need: Redis, a browser, Node.js, npm, Python's websockets and redis, network namespaces, other proxies, a TURN server, certificates, Prometheus, bats, curl, jq, yq, systemd and dpkg
 	@.ci/deps openssl
 	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node npm python3-websockets \
-		iproute2=ip nginx haproxy coturn=turnserver prometheus bats curl jq yq systemd=systemd-analyze procps=pgrep \
+		python3-redis iproute2=ip nginx haproxy coturn=turnserver prometheus bats curl jq yq systemd=systemd-analyze procps=pgrep \
 		dpkg=dpkg-deb binutils=strip
 
 deps-check: deps-run deps-manifests ## Install what make check needs: rustfmt, clippy and linters

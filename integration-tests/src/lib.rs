@@ -18,12 +18,14 @@ pub mod mesh;
 pub mod metrics;
 #[path = "../../crates/edge/tests/mint/mod.rs"]
 pub mod mint;
+pub mod npm;
 pub mod other_server;
 pub mod paced_senders;
 pub mod peer;
 pub mod programs;
 pub mod prometheus;
 pub mod raw_socket;
+#[path = "../../crates/journal/tests/redis/server.rs"]
 pub mod redis;
 pub mod rendered;
 pub mod room_client;
@@ -50,7 +52,7 @@ pub use mint::{Signer, claims, claims_with};
 pub use other_server::OtherServer;
 pub use paced_senders::PacedSenders;
 pub use peer::{Peer, exchange, talk};
-pub use programs::{LineProgram, missing, program};
+pub use programs::{LineProgram, missing, program, python};
 pub use raw_socket::RawSocket;
 pub use rendered::{assert_document, repository};
 pub use room_client::{RoomClient, SeatStatus};

@@ -10,6 +10,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
+/// Debian's Python, for which Debian packages its modules.
+const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns the path of the first of several programs that is installed. Returns `None` without one,
@@ -20,6 +22,20 @@ pub fn program(names: &[&str], package: &str) -> Option<PathBuf> {
         missing(names[0], package);
     }
     found
+}
+
+/// Returns the path of a Python 3 with this module, Debian's first. Returns `None` without one, and
+/// reports it as [`missing`] does. `package` is the Debian package that has the module.
+pub async fn python(module: &str, package: &str) -> Option<PathBuf> {
+    for python in [Some(PathBuf::from(SYSTEM_PYTHON)), find_in_path("python3")].into_iter().flatten() {
+        let mut import = Command::new(&python);
+        let import = import.args(["-c", &format!("import {module}")]).stderr(Stdio::null()).status().await;
+        if import.is_ok_and(|status| status.success()) {
+            return Some(python);
+        }
+    }
+    missing(&format!("python3 with its module {module}"), package);
+    None
 }
 
 /// Prints that a test is skipped because `what` is missing. Panics with `CI=true`, and names

@@ -1,17 +1,18 @@
 //! Clients of other signaling servers (upstream), from their npm packages, in pages of the browser.
 //! Tests of dialects and `load` call it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::{Chromium, Page, TestMesh, binaries, program};
+use crate::{Chromium, Page, TestMesh, binaries, npm};
 
 /// `package.json` with fixed versions of the clients, of the packages in their bundle, and of the
 /// bundler.
 const PACKAGES: &str = include_str!("upstream/package.json");
+/// Folder of the installed packages.
+const FOLDER: &str = "upstream-clients";
 /// Module that the bundler turns into the script.
 const BUNDLED_EXPORTS: &str = include_str!("upstream/exports.js");
 
@@ -26,9 +27,6 @@ const UNHASHED_URLS: &str = "(() => {
     return loaded.filter((url) => !hashed.has(url) && !hashed.has(new URL(url).origin));
 })()";
 
-/// Arguments of npm, which succeeds with them if its registry answers within 10 s.
-const REGISTRY_PROBE: [&str; 5] = ["view", "peerjs", "version", "--fetch-retries=0", "--fetch-timeout=10000"];
-const NPM_INSTALL: [&str; 5] = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"];
 const ESBUILD_ARGUMENTS: [&str; 6] =
     ["exports.js", "--bundle", "--minify", "--format=iife", "--global-name=upstream", "--outfile=clients.js"];
 
@@ -85,7 +83,7 @@ impl UpstreamMesh {
 pub(crate) fn installed_file(url: &str) -> Option<Vec<u8>> {
     let (version, file) = url.strip_prefix(CDN)?.split_once('/')?;
     let (name, version) = version.split_once('@')?;
-    let package = binaries().join("upstream-clients/node_modules").join(name);
+    let package = binaries().join(FOLDER).join("node_modules").join(name);
     let manifest: Value = serde_json::from_slice(&fs::read(package.join("package.json")).ok()?).ok()?;
     (manifest["version"] == version).then(|| fs::read(package.join(file)).ok())?
 }
@@ -93,41 +91,16 @@ pub(crate) fn installed_file(url: &str) -> Option<Vec<u8>> {
 /// Returns the directory with the programs of upstream's packages, such as the server of y-webrtc.
 /// It exists once [`upstream_script`] has installed them.
 pub(crate) fn upstream_program_dir() -> PathBuf {
-    binaries().join("upstream-clients/node_modules/.bin")
+    binaries().join(FOLDER).join("node_modules/.bin")
 }
 
-/// Returns a script that defines the clients as `upstream`, and installs their packages first if
-/// necessary. Without npm's registry prints that the test is skipped and returns `None`; without
-/// Node.js or npm too, but panics with `CI=true`.
+/// Returns a script that defines the clients as `upstream`. Installs their packages first if
+/// necessary. Returns `None` without them, as [`npm::install`].
 pub fn upstream_script() -> Option<String> {
-    program(&["node"], "nodejs")?;
-    let npm = program(&["npm"], "npm")?;
-    let dir = binaries().join("upstream-clients");
-    fs::create_dir_all(&dir).unwrap();
-    // Each test is a process. The first one installs the packages, and the others wait for it.
-    let lock = File::create(dir.join("lock")).unwrap();
-    lock.lock().unwrap();
-    let installed = dir.join("installed");
-    if fs::read_to_string(&installed).is_ok_and(|packages| packages == PACKAGES) {
-        return Some(fs::read_to_string(dir.join("clients.js")).unwrap());
-    }
-    if let Err(error) = run(&npm, &REGISTRY_PROBE, &dir) {
-        eprintln!("skipped: npm does not reach its registry: {error}");
-        return None;
-    }
-    fs::write(dir.join("package.json"), PACKAGES).unwrap();
-    fs::write(dir.join("exports.js"), BUNDLED_EXPORTS).unwrap();
-    run(&npm, &NPM_INSTALL, &dir).unwrap();
-    run(&dir.join("node_modules/.bin/esbuild"), &ESBUILD_ARGUMENTS, &dir).unwrap();
-    fs::write(installed, PACKAGES).unwrap();
+    let bundle = |dir: &Path| {
+        fs::write(dir.join("exports.js"), BUNDLED_EXPORTS).unwrap();
+        npm::run(&dir.join("node_modules/.bin/esbuild"), &ESBUILD_ARGUMENTS, dir).unwrap();
+    };
+    let dir = npm::install(FOLDER, PACKAGES, bundle)?;
     Some(fs::read_to_string(dir.join("clients.js")).unwrap())
-}
-
-/// Runs a program in `dir`. Panics if it does not start.
-///
-/// # Errors
-/// If its exit status is not 0: its standard error.
-fn run(program: &Path, arguments: &[&str], dir: &Path) -> Result<(), String> {
-    let output = Command::new(program).args(arguments).current_dir(dir).output().unwrap();
-    output.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
 }

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use redis::Cmd;
 use signaling_protocol::RoomName;
 use signaling_rooms::{
-    JournalBeat, JournalClient, JournalRoom, JournalState, JournalSummary, JournalWrite, Seat, SeatKind, SeatStatus,
+    JournalBans, JournalBeat, JournalClient, JournalRoom, JournalState, JournalSummary, JournalWrite, Seat, SeatKind,
+    SeatStatus,
 };
 
 use crate::keys::{Keys, RoomKeys};
-use crate::{entry, scripts};
+use crate::{bans, entry, scripts};
 
 /// Maximum clients of one command: a script passes its arguments on a stack of 8,000.
 const CLIENTS_PER_COMMAND: usize = 500;
@@ -47,11 +48,11 @@ fn epoch_text(epoch: u64) -> String {
     format!("{epoch:016}")
 }
 
-/// Returns the call of a write. `owner`: the writing node. `time_ms`: the time of the server.
-pub(crate) fn call(keys: &Keys, write: &JournalWrite, owner: &str, time_ms: &str) -> Cmd {
+/// Returns the call of a write. `owner`: the writing node. `now_ms`: the time of the server.
+pub(crate) fn call(keys: &Keys, write: &JournalWrite, owner: &str, now_ms: u64) -> Cmd {
     let room = keys.of(&write.room);
     let commands = match &write.state {
-        Some(state) => of_state(&room, state, write.after.is_none(), (owner, time_ms)),
+        Some(state) => of_state(&room, state, write.after.is_none(), (owner, now_ms)),
         None => of_end(&room, owner),
     };
     let payload = rmp_serde::to_vec(&commands.0).unwrap_or_default();
@@ -62,12 +63,15 @@ pub(crate) fn call(keys: &Keys, write: &JournalWrite, owner: &str, time_ms: &str
 fn of_end(room: &RoomKeys, owner: &str) -> Commands {
     let mut commands = Commands::default();
     commands.push(&[&["DEL"][..], &room.contents()].concat());
+    // An owner that reads an ended room must not find what an operator set.
+    commands.push(&["HDEL", &room.meta, "capacity", "capacity_kept", "blocks", "closed"]);
     commands.push(&["HSET", &room.meta, "owner", owner]);
     commands.push(&["PEXPIRE", &room.meta, ENDED_KEPT_MS]);
     commands
 }
 
-fn of_state(room: &RoomKeys, state: &JournalState, is_whole: bool, (owner, time_ms): (&str, &str)) -> Commands {
+fn of_state(room: &RoomKeys, state: &JournalState, is_whole: bool, (owner, now_ms): (&str, u64)) -> Commands {
+    let time_ms = &now_ms.to_string();
     let mut commands = Commands::default();
     if is_whole {
         commands.push(&[&["DEL"][..], &room.contents()].concat());
@@ -113,6 +117,10 @@ fn of_state(room: &RoomKeys, state: &JournalState, is_whole: bool, (owner, time_
         "partial",
         flag(state.is_partial),
     ]);
+    if let Some(bans) = &state.bans {
+        let [blocks, closed] = bans::to_fields(bans, now_ms);
+        commands.push(&["HSET", &room.meta, "blocks", &blocks, "closed", &closed]);
+    }
     let renews = is_whole || state.is_partial || state.beat.as_ref().is_some_and(|beat| beat.renews);
     let is_new = |seats: &[&Seat], count: u64| !seats.is_empty() && seats.len() as u64 == count;
     if renews || is_new(&members, state.counts.0) {
@@ -171,7 +179,8 @@ pub(crate) fn read(keys: &Keys, room: &RoomName) -> [Cmd; 3] {
 }
 
 /// Returns the room of three hashes. `None`: the journal has none. Damaged entries are left out.
-pub(crate) fn room(hashes: [HashMap<String, String>; 3]) -> Option<JournalRoom> {
+/// `now_ms`: the time of the server.
+pub(crate) fn room(hashes: [HashMap<String, String>; 3], now_ms: u64) -> Option<JournalRoom> {
     let [meta, participants, waiters] = hashes;
     let number = |name: &str| meta.get(name).and_then(|text| text.parse::<u64>().ok());
     let epoch = number("epoch")?;
@@ -181,7 +190,8 @@ pub(crate) fn room(hashes: [HashMap<String, String>; 3]) -> Option<JournalRoom> 
     let mut seats: Vec<_> =
         seats.filter_map(|(client, json, is_member)| entry::to_seat(client, json, is_member)).collect();
     seats.sort_unstable_by(|a, b| a.requester.client.cmp(&b.requester.client));
-    if seats.is_empty() && capacity.is_none() {
+    let bans = bans::of_fields(meta.get("blocks"), meta.get("closed"), now_ms);
+    if seats.is_empty() && capacity.is_none() && bans == JournalBans::default() {
         return None;
     }
     let summary = JournalSummary {
@@ -190,5 +200,5 @@ pub(crate) fn room(hashes: [HashMap<String, String>; 3]) -> Option<JournalRoom> 
         capacity,
         keeps_capacity: meta.get("capacity_kept").is_some_and(|flag| flag == "1"),
     };
-    Some(JournalRoom { epoch, summary, seats })
+    Some(JournalRoom { epoch, summary, bans, seats })
 }

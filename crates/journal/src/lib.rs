@@ -9,11 +9,12 @@
 //! |---|---|
 //! | the loop: connection, writes, reads, clock | `writer` |
 //! | clients by process, and the entries of dead processes | `registry` |
-//! | commands of a write, and what a read returns | `commands`, `entry`, `keys` |
+//! | commands of a write, and what a read returns | `commands`, `entry`, `bans`, `keys` |
 //! | the scripts that apply a write and release clients | `scripts` |
 //! | the address, and connections | `url`, `address`, `link` |
 
 mod address;
+mod bans;
 mod commands;
 mod entry;
 mod keys;

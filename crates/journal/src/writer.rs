@@ -252,7 +252,7 @@ impl<'a> Session<'a> {
                 // Without one of its hashes, clients of the room would be taken for gone.
                 let hashes = [(); 3].map(|()| answers.next().and_then(|it| parse(it).ok()));
                 let found = if let [Some(meta), Some(members), Some(waiters)] = hashes {
-                    commands::room([meta, members, waiters])
+                    commands::room([meta, members, waiters], self.time_ms())
                 } else {
                     None
                 };
@@ -281,15 +281,15 @@ impl<'a> Session<'a> {
     /// Sends writes, and reports each. Returns `true` if the journal has all.
     async fn send(&mut self, owner: &impl Owner, writes: &[JournalWrite]) -> RedisResult<bool> {
         let Journal { keys, node, .. } = self.journal;
-        let time_ms = self.time_ms().to_string();
+        let time_ms = self.time_ms();
         let mut calls = Vec::with_capacity(writes.len());
         let ended = std::mem::take(&mut self.ended);
         let mut listed = redis::cmd("ZADD");
         listed.arg(&keys.rooms);
         for write in writes {
-            calls.push(commands::call(keys, write, node.as_str(), &time_ms));
+            calls.push(commands::call(keys, write, node.as_str(), time_ms));
             if write.state.is_some() {
-                listed.arg(&time_ms).arg(write.room.as_str());
+                listed.arg(time_ms).arg(write.room.as_str());
             }
             if beat_of(write).is_some() {
                 calls.extend(commands::counts(keys, &write.room));
@@ -408,7 +408,7 @@ impl<'a> Session<'a> {
             // Without another write since, which the number shows.
             let after = Some(number).filter(|_| epoch > 0);
             let end = JournalWrite { room: room.clone(), epoch, number: number + 1, after, state: None };
-            let call = commands::call(keys, &end, self.journal.node.as_str(), "");
+            let call = commands::call(keys, &end, self.journal.node.as_str(), 0);
             if let Some(Ok(1)) = self.link.send(&[call]).await?.into_iter().next().map(parse::<i64>) {
                 self.link.send(&[redis::cmd("ZREM").arg(&keys.rooms).arg(room.as_str()).to_owned()]).await?;
             }

@@ -88,7 +88,7 @@ impl Node {
 
 impl Owner for Node {
     fn take_writes(&self, max_bytes: usize) -> Vec<JournalWrite> {
-        self.with_core(|core| core.take_journal(max_bytes))
+        self.with_core(|core| core.take_journal(Instant::now(), max_bytes))
     }
 
     fn has_writes(&self) -> bool {

@@ -28,6 +28,8 @@ pub struct JournalWrite {
 pub struct JournalState {
     /// State of the room beside its clients.
     pub summary: JournalSummary,
+    /// Clients that an operator keeps out. `None`: as in the writes before.
+    pub bans: Option<JournalBans>,
     /// Numbers of all members and waiting clients, also if they are not in this write.
     pub counts: (u64, u64),
     /// Clients with their present and former states.
@@ -73,6 +75,16 @@ pub struct JournalSummary {
     pub keeps_capacity: bool,
 }
 
+/// Clients that an operator keeps out of a room. Times count from the write, or from the read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JournalBans {
+    /// Blocked clients, each with the time in ms until the end of its block.
+    pub blocks: Vec<(ClientId, u64)>,
+    /// Time in ms until the room opens. `None`: it is open. `u64::MAX`: it is closed without an
+    /// end.
+    pub closed_for: Option<u64>,
+}
+
 /// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JournalOutcome {
@@ -92,6 +104,8 @@ pub struct JournalRoom {
     pub epoch: u64,
     /// State beside the clients.
     pub summary: JournalSummary,
+    /// Clients that an operator keeps out.
+    pub bans: JournalBans,
     /// Seats of members and waiting clients.
     pub seats: Vec<Seat>,
 }

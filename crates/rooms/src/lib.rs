@@ -59,8 +59,8 @@ mod seats;
 pub use self::attachment::SeatAttachment;
 pub use self::context::{Contact, Context, Peer, Socket, Step};
 pub use self::journal::{
-    JournalBeat, JournalClient, JournalCounts, JournalOutcome, JournalRead, JournalRoom, JournalState, JournalSummary,
-    JournalWrite, Registrations,
+    JournalBans, JournalBeat, JournalClient, JournalCounts, JournalOutcome, JournalRead, JournalRoom, JournalState,
+    JournalSummary, JournalWrite, Registrations,
 };
 pub use self::machine::{NodeProcess, Rooms, SocketKey};
 pub use self::op::{

@@ -200,6 +200,11 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Returns `true` if it may change which clients an operator keeps out.
+    pub(crate) fn changes_bans(&self) -> bool {
+        matches!(self, Self::Remove { block: Some(_), .. } | Self::Unblock { .. } | Self::Close { .. } | Self::Open)
+    }
+
     /// Returns the highest number of a counter in the operation.
     pub(crate) fn highest_number(&self) -> u64 {
         let of = |seat: &Seat| seat.requester.rank.0.max(seat.status.place());

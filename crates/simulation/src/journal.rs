@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{
-    JournalBeat, JournalClient, JournalOutcome, JournalRead, JournalRoom, JournalState, JournalSummary, JournalWrite,
-    Registrations, Seat,
+    JournalBans, JournalBeat, JournalClient, JournalOutcome, JournalRead, JournalRoom, JournalState, JournalSummary,
+    JournalWrite, Registrations, Seat,
 };
 use signaling_wire::Incarnation;
 
@@ -80,6 +80,8 @@ struct Entry {
     epoch: u64,
     number: u64,
     summary: JournalSummary,
+    /// Bans as they were written, and when.
+    bans: (JournalBans, Micros),
     seats: BTreeMap<ClientId, Seat>,
     is_partial: bool,
 }
@@ -102,7 +104,7 @@ impl Entry {
 
 impl Redis {
     /// Applies a write as the script does. `Err` describes a broken rule.
-    fn apply(&mut self, mutant: Option<Mutant>, write: &JournalWrite) -> Result<JournalOutcome, String> {
+    fn apply(&mut self, mutant: Option<Mutant>, now: Micros, write: &JournalWrite) -> Result<JournalOutcome, String> {
         let known = self.rooms.get(&write.room).cloned();
         let is_refused = known.as_ref().filter(|known| known.epoch > write.epoch);
         if let Some(known) = is_refused {
@@ -120,9 +122,12 @@ impl Redis {
         (entry.epoch, entry.number) = (write.epoch, write.number);
         let mut outcome = JournalOutcome::Written;
         match &write.state {
-            None => entry.seats.clear(),
-            Some(JournalState { summary, counts, clients, is_partial, beat }) => {
+            None => entry = Entry { epoch: entry.epoch, number: entry.number, ..Entry::default() },
+            Some(JournalState { summary, bans, counts, clients, is_partial, beat }) => {
                 entry.summary = *summary;
+                if let Some(bans) = bans {
+                    entry.bans = (bans.clone(), now);
+                }
                 entry.is_partial = *is_partial;
                 for JournalClient { client, seat, .. } in clients {
                     match seat {
@@ -172,10 +177,17 @@ impl Redis {
         wrong
     }
 
-    fn read(&self, room: &RoomName) -> Option<JournalRoom> {
-        let entry = self.rooms.get(room).filter(|entry| !entry.seats.is_empty() || entry.summary.capacity.is_some())?;
+    fn read(&self, now: Micros, room: &RoomName) -> Option<JournalRoom> {
+        let entry = self.rooms.get(room)?;
+        let (JournalBans { mut blocks, closed_for }, at) = entry.bans.clone();
+        let rest = |time: u64| if time < u64::MAX { time.checked_sub((now - at) / MS) } else { Some(time) };
+        blocks.retain_mut(|(_, time)| rest(*time).inspect(|rest| *time = *rest).is_some());
+        let bans = JournalBans { blocks, closed_for: closed_for.and_then(rest) };
+        if entry.seats.is_empty() && entry.summary.capacity.is_none() && bans == JournalBans::default() {
+            return None;
+        }
         let seats = entry.seats.values().cloned().collect();
-        Some(JournalRoom { epoch: entry.epoch, summary: entry.summary, seats })
+        Some(JournalRoom { epoch: entry.epoch, summary: entry.summary, bans, seats })
     }
 }
 
@@ -269,7 +281,7 @@ impl World {
             self.nodes[index].core.set_journal_up(at, true);
         }
         let core = &mut self.nodes[index].core;
-        let (writes, changes) = (core.take_journal(MAX_BYTES), core.take_registrations(MAX_REGISTRATIONS));
+        let (writes, changes) = (core.take_journal(at, MAX_BYTES), core.take_registrations(MAX_REGISTRATIONS));
         let clients = core.sessions();
         let is_beat = now >= self.link(index).beat_at;
         if writes.is_empty() && changes == Registrations::default() && !is_beat {
@@ -307,7 +319,7 @@ impl World {
     ) -> Vec<JournalOutcome> {
         let mut outcomes = Vec::new();
         for write in writes {
-            let applied = self.journal.redis.apply(self.mutant, write);
+            let applied = self.journal.redis.apply(self.mutant, self.agenda.now(), write);
             self.trace.line(|| format!("journal {} {}/{} {applied:?}", write.room, write.epoch, write.number));
             let outcome = applied.unwrap_or_else(|what| {
                 self.ledger.broken("journal", what);
@@ -396,7 +408,8 @@ impl World {
             let delay = self.journal_delay().filter(|delay| *delay < TIMEOUT && !is_down);
             let is_broken = self.mutant == Some(Mutant::JournalRead);
             self.agenda.schedule(now + delay.unwrap_or(if is_down { MS } else { TIMEOUT }), move |world: &mut Self| {
-                let found = world.journal.redis.read(&room).filter(|_| delay.is_some() && !is_broken);
+                let found =
+                    world.journal.redis.read(world.agenda.now(), &room).filter(|_| delay.is_some() && !is_broken);
                 world.counters.add("journal: rooms read", u64::from(found.is_some()));
                 world.deliver(world.agenda.now(), (Host::Node(index), generation), Kind::Received, move |world| {
                     let at = world.agenda.instant();

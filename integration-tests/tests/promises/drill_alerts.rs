@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_json::json;
 use signaling_devmesh::{Server, find_in_path};
 use signaling_integration_tests::prometheus::{Prometheus, alerts};
-use signaling_integration_tests::redis::Redis;
+use signaling_integration_tests::redis;
 use signaling_integration_tests::{
     Certificate, PacedSenders, Peer, SecureMesh, TestMesh, admin, admin_token, binaries, eventually, program,
     repository,
@@ -45,8 +45,8 @@ async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
     })
     .await;
     let second = SecureMesh::start(1, 1, &[]).await;
-    let Some(redis) = Redis::start().await else { return };
-    let third = [format!("--room-bytes={ROOM_BYTES}"), redis.flag()];
+    let Some(redis) = redis::Server::start() else { return };
+    let third = [format!("--room-bytes={ROOM_BYTES}"), format!("--room-journal={}", redis.url())];
     let third = TestMesh::with_servers((3, 1), &third.each_ref().map(String::as_str), &[]).await;
     let servers = [servers(&main, ""), servers(&second.mesh, "second-"), servers(&third, "third-")].concat();
     let prometheus = Prometheus::start(&program, &servers).await;
@@ -230,8 +230,8 @@ async fn an_owner_of_rooms_hangs(operator: &Operator<'_>) {
 }
 
 /// Fills the Redis of the journal, and has a client join a room.
-async fn a_journal_is_full(operator: &Operator<'_>, redis: &Redis) {
-    redis.cli(&["config", "set", "maxmemory", "1"]).await;
+async fn a_journal_is_full(operator: &Operator<'_>, redis: &redis::Server) {
+    redis.cli(&["config", "set", "maxmemory", "1"]);
     let mut client = operator.mesh.peer("writer").await;
     client.send(&json!({"type": "join", "room": "unwritten"})).await;
     client.recv_type("joined").await;

@@ -37,6 +37,7 @@ mod floods;
 mod front_proxies;
 mod hostile;
 mod internal_listener;
+mod journal_readers;
 mod load;
 mod log_story;
 mod manifests;

@@ -1,24 +1,20 @@
 //! Clients in Python work: one written from PROTOCOL.md alone, and the listing in it.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use serde_json::{Value, json};
-use signaling_devmesh::find_in_path;
-use signaling_integration_tests::{LineProgram, TestMesh, missing, repository};
+use signaling_integration_tests::{LineProgram, TestMesh, repository};
 use tokio::process::Command;
 
-/// Debian's Python, for which Debian packages its modules.
-const SYSTEM_PYTHON: &str = "/usr/bin/python3";
+async fn python() -> Option<PathBuf> {
+    signaling_integration_tests::python("websockets", "python3-websockets").await
+}
 
 /// Starts `clients/python/signaling_client.py` and waits until it is connected. Without Python or
 /// its module `websockets` prints that the test is skipped and returns `None`, but panics with
 /// `CI=true`.
 async fn start(url: &str, client_id: &str) -> Option<LineProgram> {
-    let Some(python) = python().await else {
-        missing("python3 with its module websockets", "python3-websockets");
-        return None;
-    };
+    let python = python().await?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python/signaling_client.py");
     let mut client = LineProgram::start(Command::new(python).arg(script).args([url, client_id]));
     assert_eq!(message(&mut client).await["type"], "welcome");
@@ -28,16 +24,6 @@ async fn start(url: &str, client_id: &str) -> Option<LineProgram> {
 /// Returns the client's next message. Panics if none arrives within 30 s, or the client has ended.
 async fn message(client: &mut LineProgram) -> Value {
     serde_json::from_str(&client.line().await).unwrap()
-}
-
-async fn python() -> Option<PathBuf> {
-    for python in [Some(PathBuf::from(SYSTEM_PYTHON)), find_in_path("python3")].into_iter().flatten() {
-        let import = Command::new(&python).args(["-c", "import websockets"]).stderr(Stdio::null()).status().await;
-        if import.is_ok_and(|status| status.success()) {
-            return Some(python);
-        }
-    }
-    None
 }
 
 #[tokio::test]
@@ -83,9 +69,7 @@ const MAX_LINES: usize = 100;
 
 #[tokio::test]
 async fn listing_in_protocol_md_is_a_reliable_client() {
-    let Some(python) = python().await else {
-        return missing("python3 with its module websockets", "python3-websockets");
-    };
+    let Some(python) = python().await else { return };
     let text = std::fs::read_to_string(repository().join("crates/protocol/PROTOCOL.md")).unwrap();
     let listing = text.split_once("```python\n").unwrap().1.split("```").next().unwrap();
     assert!(listing.lines().count() <= MAX_LINES);

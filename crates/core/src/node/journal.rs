@@ -10,8 +10,8 @@ use super::NodeCore;
 impl NodeCore {
     /// Takes writes of about `max_bytes`. Each is to be reported by [`Self::journal_written`]
     /// before others are taken.
-    pub fn take_journal(&mut self, max_bytes: usize) -> Vec<JournalWrite> {
-        self.rooms.take_journal(max_bytes)
+    pub fn take_journal(&mut self, now: Instant, max_bytes: usize) -> Vec<JournalWrite> {
+        self.rooms.take_journal(now, max_bytes)
     }
 
     /// Handles the result of a write with this number.

@@ -20,8 +20,8 @@ impl NodeCore {
 
     /// Raises the rank of a socket at this node to what it would be, had the node that gave it
     /// received in time what the server that gave `above` had: the rank of a room's last operation
-    /// of the client. No effect if it is lower even then: a later socket sent that operation, or its
-    /// number came without others of its server, which follow within a second.
+    /// of the client. No effect if it is lower even then: a later socket sent that operation, or
+    /// its number came without others of its server, which follow within a second.
     pub(super) fn outranked(&mut self, now: Instant, client: &ClientId, socket: SocketId, above: Rank) {
         let Some((key, _)) = self.directory.holder(client.as_str()) else { return };
         let Some(holder) = self.directory.get_mut(key).filter(|holder| holder.socket == socket) else { return };

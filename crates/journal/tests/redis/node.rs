@@ -162,7 +162,7 @@ pub(crate) async fn wait_until(what: &str, condition: impl Fn() -> bool) {
 
 impl Owner for Node {
     fn take_writes(&self, max_bytes: usize) -> Vec<JournalWrite> {
-        self.with_core(|core, _| core.take_journal(max_bytes))
+        self.with_core(|core, now| core.take_journal(now, max_bytes))
     }
 
     fn has_writes(&self) -> bool {

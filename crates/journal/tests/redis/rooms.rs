@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+use signaling_protocol::ClientId;
 use signaling_rooms::Operation;
 
 use crate::node::{Node, wait_until};
@@ -41,13 +43,20 @@ pub(crate) async fn wait_for_lobby(server: &Server, members: &str, waiting: &str
     wait_until(&format!("{expected:?}"), || contents(server) == expected).await;
 }
 
+/// Returns `true` if a client is blocked in room `lobby` for about 10 minutes.
+fn is_blocked(server: &Server, client: &str) -> bool {
+    let now: u64 = server.cli(&["time"]).lines().next().unwrap().parse().unwrap();
+    let blocks: Value = serde_json::from_str(&of_lobby(server, "HGET", "meta", &["blocks"])).unwrap();
+    let end = blocks[client].as_u64();
+    end.is_some_and(|end| (590_000..=601_000).contains(&(end - now * 1_000)))
+}
+
 async fn is_written_on(server: &Server) {
     let node = Node::start(1, OLD);
     node.with_journal(&server.url(), async {
         ["alice", "bob", "carol", "dave"].into_iter().for_each(|client| node.join("lobby", client));
         wait_for_lobby(server, "alice bob", "carol dave").await;
-        let alice: serde_json::Value =
-            serde_json::from_str(&of_lobby(server, "HGET", "participants", &["alice"])).unwrap();
+        let alice: Value = serde_json::from_str(&of_lobby(server, "HGET", "participants", &["alice"])).unwrap();
         assert_eq!(
             (&alice["data"]["name"], &alice["node"], &alice["number"]),
             (&"alice".into(), &"n0".into(), &1.into())
@@ -73,26 +82,30 @@ async fn is_written_on(server: &Server) {
         wait_until("the room has ended", || server.cli(&["zcard", "sig:rooms"]) == "0").await;
         let left: u64 = of_lobby(server, "PTTL", "meta", &[]).parse().unwrap();
         assert!((3_500_000..=3_600_000).contains(&left), "{left}");
+        let kept = of_lobby(server, "HMGET", "meta", &["capacity", "capacity_kept", "blocks", "closed"]);
+        assert_eq!(kept.trim(), "", "nothing that an operator set");
     })
     .await;
 }
 
 #[tokio::test]
 async fn readers_see_members_and_queue() {
-    is_written_on(&Server::start()).await;
+    let Some(server) = Server::start() else { return };
+    is_written_on(&server).await;
 }
 
 #[tokio::test]
 async fn cluster_has_the_keys_of_a_room_in_one_slot() {
-    is_written_on(&Server::start_cluster()).await;
+    let Some(server) = Server::start_cluster() else { return };
+    is_written_on(&server).await;
 }
 
 #[tokio::test]
 async fn sentinels_name_the_master_that_is_written() {
-    let master = Server::start();
-    let sentinel = Server::start_sentinel(&master);
+    let Some(master) = Server::start() else { return };
+    let sentinel = master.start_sentinel();
     let node = Node::start(1, OLD);
-    node.with_journal(&format!("redis-sentinel://127.0.0.1:{}/rooms", sentinel.port()), async {
+    node.with_journal(&sentinel.sentinel_url(), async {
         node.join("lobby", "alice");
         wait_for_lobby(&master, "alice", "").await;
     })
@@ -102,18 +115,25 @@ async fn sentinels_name_the_master_that_is_written() {
 #[tokio::test]
 async fn owner_without_a_copy_reads_the_room_back() {
     for server in [Server::start(), Server::start_cluster()] {
+        let Some(server) = server else { return };
         let former = Node::start(1, OLD);
         former
             .with_journal(&server.url(), async {
                 former.apply("lobby", Operation::SetCapacity { capacity: Some(3) });
                 ["alice", "bob", "carol", "dave"].into_iter().for_each(|client| former.join("lobby", client));
                 former.apply("capacity", Operation::SetCapacity { capacity: Some(7) });
+                former.apply("closed", Operation::Close { time: None });
+                let client = ClientId::new("mallory").unwrap();
+                former.apply("lobby", Operation::Remove { client, block: Some(Duration::from_secs(600)) });
                 wait_for_lobby(&server, "alice bob carol", "dave").await;
+                let is_closed = || server.cli(&["hget", "sig:{closed}:meta", "closed"]) == "true";
+                wait_until("room and block are written", || is_closed() && is_blocked(&server, "mallory")).await;
             })
             .await;
         let next = Node::start(2, Duration::ZERO);
         next.with_journal(&server.url(), async {
-            next.join("lobby", "erin");
+            ["mallory", "erin"].into_iter().for_each(|client| next.join("lobby", client));
+            next.join("closed", "alice");
             let all = (vec!["alice".into(), "bob".into(), "carol".into()], vec!["dave".into(), "erin".into()]);
             wait_until("members and queue are back", || next.seats("lobby") == all).await;
             wait_for_lobby(&server, "alice bob carol", "dave erin").await;
@@ -127,6 +147,11 @@ async fn owner_without_a_copy_reads_the_room_back() {
             .await;
             let capacity = || next.with_core(|core, _| core.rooms().owned("capacity").unwrap().own_capacity());
             assert_eq!(capacity(), Some(7));
+            next.join("lobby", "mallory");
+            assert_eq!(next.seats("lobby"), all, "a blocked client has no seat");
+            wait_until("the closed room has no seats", || next.seats("closed").1.is_empty()).await;
+            next.join("closed", "bob");
+            assert_eq!(next.seats("closed"), (vec![], vec![]));
         })
         .await;
     }
@@ -134,7 +159,7 @@ async fn owner_without_a_copy_reads_the_room_back() {
 
 #[tokio::test]
 async fn large_room_is_complete() {
-    let server = Server::start();
+    let Some(server) = Server::start() else { return };
     let node = Node::start(1, OLD);
     node.with_journal(&server.url(), async {
         let data: Box<str> = format!(r#""{}""#, "x".repeat(30_000)).into();

@@ -61,6 +61,11 @@ impl Blocks {
         self.until.values().max().copied()
     }
 
+    /// Returns the blocked clients, each with the end of its block in ms of room time.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ClientId, i64)> {
+        self.until.iter().map(|(client, until)| (client, *until))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.until.len()
     }

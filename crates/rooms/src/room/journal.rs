@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use signaling_protocol::ClientId;
 
+use super::closure::Closure;
 use super::records::Record;
-use super::{ChangedClients, Room, signed};
-use crate::journal::{JournalRoom, JournalSummary};
+use super::{ChangedClients, Room, signed, unsigned};
+use crate::journal::{JournalBans, JournalRoom, JournalSummary};
 use crate::rules::SETTLE_MS;
 use crate::{Seat, SeatStatus};
 
@@ -42,6 +43,7 @@ impl Room {
             return false;
         }
         self.touched = now;
+        self.take_bans(now, &found.bans);
         let is_awaited = self.version.is_none();
         let newcomers = if is_awaited { self.waiting_clients() } else { Vec::new() };
         for seat in &found.seats {
@@ -66,6 +68,35 @@ impl Room {
             self.settled_at = now;
         }
         true
+    }
+
+    /// Takes blocks and a closure, in place of none. The next operation ends the seats of a closed
+    /// room, and [`Self::blocked_clients`] has the other seats to end.
+    fn take_bans(&mut self, now: i64, bans: &JournalBans) {
+        for (client, time) in &bans.blocks {
+            if self.blocks.end(client).is_none() {
+                self.blocks.insert(client, now + signed(*time));
+            }
+        }
+        let closed = bans.closed_for.map(|time| Closure::new(now, (time < u64::MAX).then(|| signed(time))));
+        self.closure = self.closure.or(closed);
+    }
+
+    /// Returns the present clients that are blocked.
+    pub(crate) fn blocked_clients(&self) -> Vec<ClientId> {
+        let present = self.blocks.iter().filter(|(client, _)| self.records.get(client).is_some());
+        present.map(|(client, _)| client.clone()).collect()
+    }
+
+    /// Returns the clients that an operator keeps out, if they changed since the last call, or if
+    /// `always`.
+    pub(crate) fn new_bans(&mut self, now: u64, always: bool) -> Option<JournalBans> {
+        let is_new = std::mem::take(&mut self.has_new_bans) || always;
+        let time_until = |end: i64| unsigned(end - signed(now));
+        is_new.then(|| JournalBans {
+            blocks: self.blocks.iter().map(|(client, end)| (client.clone(), time_until(end))).collect(),
+            closed_for: self.closure.map(|closure| closure.end().map_or(u64::MAX, time_until)),
+        })
     }
 
     /// Returns the clients of the queue, the first one first.
@@ -120,8 +151,9 @@ impl Room {
         self.records.changed = ChangedClients::Unwatched;
     }
 
-    pub(crate) fn has_changed_clients(&self) -> bool {
-        self.records.changed.is_marked()
+    /// Returns `true` if the journal lacks a change of clients, blocks or the closure.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.records.changed.is_marked() || self.has_new_bans
     }
 
     /// Takes the marks, and begins anew without any.

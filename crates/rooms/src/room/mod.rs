@@ -27,6 +27,10 @@ pub struct Room {
     blocks: Blocks,
     /// `None`: the room is open.
     closure: Option<Closure>,
+    /// `true` if `blocks` or `closure` changed since the last write to a journal. Copies at other
+    /// nodes do not have it.
+    #[serde(skip)]
+    has_new_bans: bool,
     /// Its present epoch, from which new incarnations and places count.
     epoch: u64,
     /// Set by the first change, together with `incarnation`.
@@ -57,6 +61,7 @@ impl Room {
             is_sealed: false,
             blocks: Blocks::default(),
             closure: None,
+            has_new_bans: false,
             last_place: epoch,
             settled_at: 0,
             touched: 0,

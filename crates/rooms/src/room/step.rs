@@ -40,6 +40,7 @@ impl Room {
         step.room.blocks.expire(now);
         step.room.closure.take_if(|closure| closure.is_over(now));
         step.carry_out(op);
+        step.room.has_new_bans |= op.changes_bans();
         step.expire();
         step.end_closed_seats();
         step.admit();

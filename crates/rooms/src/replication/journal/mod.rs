@@ -16,7 +16,9 @@ use signaling_protocol::{ClientId, RoomName};
 
 use super::MeshRooms;
 use super::owner::OwnedRoom;
-use crate::journal::{JournalBeat, JournalClient, JournalCounts, JournalOutcome, JournalState, JournalWrite};
+use crate::journal::{
+    JournalBans, JournalBeat, JournalClient, JournalCounts, JournalOutcome, JournalState, JournalWrite,
+};
 use crate::room::ChangedClients;
 use crate::{Context, Rooms, Seat, Step};
 
@@ -131,11 +133,11 @@ impl MeshRooms {
         }
     }
 
-    /// Queues a room whose clients, capacity or epoch changed.
+    /// Queues a room whose clients, capacity, blocks, closure or epoch changed.
     pub(super) fn note_change(&mut self, room: &RoomName, is_certain: bool) {
         let Some(journal) = &mut self.journal else { return };
         let Some(owned) = self.owned.get_mut(room) else { return };
-        if !is_certain && !owned.room.has_changed_clients() {
+        if !is_certain && !owned.room.has_changes() {
             return;
         }
         if !journal.is_up {
@@ -169,7 +171,7 @@ impl MeshRooms {
     }
 
     /// Takes the next write of a queued room. `None`: there is nothing to write.
-    fn take_write(&mut self, room: &RoomName) -> Option<(JournalWrite, usize)> {
+    fn take_write(&mut self, now: Instant, room: &RoomName) -> Option<(JournalWrite, usize)> {
         let journal = self.journal.as_mut()?;
         journal.queue.remove(room);
         if journal.is_read(room) {
@@ -177,7 +179,7 @@ impl MeshRooms {
             return None;
         }
         let owned = self.owned.get_mut(room)?;
-        let (write, bytes) = owned.next_write(room);
+        let (write, bytes) = owned.next_write(owned.clock.time(now), room);
         let state = write.state.as_ref()?;
         journal.counts.taken += 1;
         if state.is_partial {
@@ -189,7 +191,7 @@ impl MeshRooms {
 
 impl OwnedRoom {
     /// Returns the next write of the room, with its estimated bytes.
-    fn next_write(&mut self, room: &RoomName) -> (JournalWrite, usize) {
+    fn next_write(&mut self, time: u64, room: &RoomName) -> (JournalWrite, usize) {
         let place = &mut self.journal;
         let is_epoch_new = place.epoch != self.at.epoch;
         let mut bytes = CLIENT_BYTES;
@@ -208,6 +210,8 @@ impl OwnedRoom {
             }
             _ => is_whole = true,
         }
+        let bans = self.room.new_bans(time, is_whole);
+        bytes += bans.as_ref().map_or(0, bytes_of_bans);
         if is_whole {
             place.unwritten_after = Some(None);
         }
@@ -235,7 +239,7 @@ impl OwnedRoom {
         place.number += 1;
         place.epoch = self.at.epoch;
         let (summary, counts) = (self.room.journal_summary(), self.room.counts());
-        let state = Some(JournalState { summary, counts, clients, is_partial, beat });
+        let state = Some(JournalState { summary, bans, counts, clients, is_partial, beat });
         (JournalWrite { room: room.clone(), epoch: place.epoch, number: place.number, after, state }, bytes)
     }
 }
@@ -243,6 +247,10 @@ impl OwnedRoom {
 fn bytes_of(client: &ClientId, seat: Option<&Seat>) -> usize {
     let data = seat.and_then(|seat| seat.data.as_deref()).map_or(0, str::len);
     CLIENT_BYTES + 2 * client.as_str().len() + data
+}
+
+fn bytes_of_bans(bans: &JournalBans) -> usize {
+    bans.blocks.iter().map(|(client, _)| BEAT_BYTES + client.as_str().len()).sum()
 }
 
 fn bytes_of_beat(beat: &JournalBeat) -> usize {
@@ -336,7 +344,7 @@ impl<M> Rooms<M> {
     /// Takes writes for the journal, of about `max_bytes`, or one larger write. Each write has to
     /// be reported by [`Step::journal_written`](crate::Step), before others are taken. Empty
     /// without a journal.
-    pub fn take_journal(&mut self, max_bytes: usize) -> Vec<JournalWrite> {
+    pub fn take_journal(&mut self, now: Instant, max_bytes: usize) -> Vec<JournalWrite> {
         let mesh = &mut self.mesh;
         let (mut writes, mut bytes) = (Vec::new(), 0);
         while bytes < max_bytes
@@ -348,7 +356,7 @@ impl<M> Rooms<M> {
                 continue;
             }
             let Some(room) = journal.next() else { break };
-            if let Some((write, size)) = mesh.take_write(&room) {
+            if let Some((write, size)) = mesh.take_write(now, &room) {
                 bytes += size;
                 writes.push(write);
             }

@@ -100,10 +100,19 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             if found.seats.is_empty() {
                 self.apply_entry(&room, &LogEntry::Operation(Operation::Claim { seats: Vec::new() }), None);
             }
+            self.remove_blocked_clients(&room);
         } else {
             self.end_wait_for_journal(&room);
         }
         self.mesh.note_change(&room, true);
+    }
+
+    /// Ends the seats that clients got before their blocks were read.
+    fn remove_blocked_clients(&mut self, room: &RoomName) {
+        let blocked = self.mesh.owned.get(room).map(|owned| owned.room.blocked_clients());
+        for client in blocked.unwrap_or_default() {
+            self.apply_entry(room, &LogEntry::Operation(Operation::Remove { client, block: None }), None);
+        }
     }
 
     /// Admits the clients that wait for the journal of a room.

@@ -5,7 +5,7 @@ use super::super::requests::Requester as Request;
 use super::reading::{MAX_READS, READING_TIME};
 use super::*;
 use crate::fixtures::{Node, requester};
-use crate::journal::{JournalRead, JournalRoom, JournalSummary};
+use crate::journal::{JournalBans, JournalRead, JournalRoom, JournalSummary};
 use crate::{Operation, Output, RoomSettings, Rules, SeatKind, SeatStatus};
 
 const NOW: Duration = Duration::ZERO;
@@ -40,7 +40,7 @@ fn leave(client: &str) -> Operation {
 fn write(node: &mut Node) -> Vec<JournalWrite> {
     let mut all = Vec::new();
     loop {
-        let writes = node.rooms.take_journal(1);
+        let writes = node.rooms.take_journal(node.now, 1);
         if writes.is_empty() {
             return all;
         }
@@ -69,13 +69,18 @@ fn seat(client: &str, status: SeatStatus) -> Seat {
 
 /// Answers a read with members alice and bob, and carol in the queue.
 fn found(node: &mut Node, epoch: u64) {
+    found_with(node, epoch, JournalBans::default());
+}
+
+/// Answers a read as [`found`], with these bans.
+fn found_with(node: &mut Node, epoch: u64, bans: JournalBans) {
     let seats = vec![
         seat("alice", SeatStatus::Member { place: 5 }),
         seat("bob", SeatStatus::Member { place: 6 }),
         seat("carol", SeatStatus::Waiting { place: 7, ahead: 0 }),
     ];
     let summary = JournalSummary { incarnation: 3, version: 4, capacity: Some(2), keeps_capacity: true };
-    let found = Some(JournalRoom { epoch, summary, seats });
+    let found = Some(JournalRoom { epoch, summary, bans, seats });
     node.step().journal_read(JournalRead { room: name("r"), found });
 }
 
@@ -113,7 +118,7 @@ fn whole_room_follows_a_loss_a_new_epoch_and_an_outage() {
     ["alice", "bob"].into_iter().for_each(|client| ask(&mut node, "r", join(client, 1)));
     write(&mut node);
     ask(&mut node, "r", leave("alice"));
-    let lost = node.rooms.take_journal(1).remove(0);
+    let lost = node.rooms.take_journal(node.now, 1).remove(0);
     node.step().journal_written(&lost.room, lost.number, JournalOutcome::Lost);
     let whole = |node: &mut Node, number| {
         let writes = write(node);
@@ -137,7 +142,7 @@ fn refused_owner_begins_a_later_epoch_if_all_members_confirm_it() {
     for is_confirmed in [true, false] {
         let mut node = node(READING_TIME);
         ask(&mut node, "r", join("alice", 1));
-        let refused = node.rooms.take_journal(1).remove(0);
+        let refused = node.rooms.take_journal(node.now, 1).remove(0);
         if !is_confirmed {
             node.rooms.mesh.barrier.waiting.insert(NodeId::new("n1").unwrap());
         }
@@ -157,7 +162,7 @@ fn large_room_is_written_in_parts() {
         let requester = requester(&format!("c{client:02}"), "n0", 1);
         ask(&mut node, "r", Operation::Join { requester, data: data.clone(), capacity: Some(100) });
     }
-    let first = node.rooms.take_journal(1);
+    let first = node.rooms.take_journal(node.now, 1);
     node.step().journal_written(&name("r"), first[0].number, JournalOutcome::Written);
     // Changes between two parts, of more bytes than one has.
     ask(&mut node, "r", leave("c00"));
@@ -202,7 +207,7 @@ fn room_without_journal_marks_no_changes() {
     let mut node = Node::new("n0", &["n0"]);
     ask(&mut node, "r", join("alice", 1));
     assert!(matches!(node.rooms.mesh.owned["r"].room.clone().take_changed_clients(), ChangedClients::Unwatched));
-    assert_eq!((node.rooms.take_journal(1), reads(&mut node)), (vec![], vec![]));
+    assert_eq!((node.rooms.take_journal(node.now, 1), reads(&mut node)), (vec![], vec![]));
 }
 
 #[test]
@@ -265,6 +270,63 @@ fn client_that_an_operator_keeps_out_is_not_read_back() {
         assert_eq!(reads(&mut node), ["r"]);
         found(&mut node, 1);
         assert_eq!(counts(&node), present, "{is_lost}");
+    }
+}
+
+/// Returns the bans of the only write. `None`: it has none.
+fn bans(writes: &[JournalWrite]) -> Option<JournalBans> {
+    let [JournalWrite { state: Some(state), .. }] = writes else { panic!("{writes:?}") };
+    state.bans.clone()
+}
+
+#[test]
+fn bans_are_written_when_they_change_or_with_the_whole_room() {
+    let mut node = node(READING_TIME);
+    ask(&mut node, "r", join("alice", 1));
+    assert_eq!(bans(&write(&mut node)), Some(JournalBans::default()));
+    let bob = ClientId::new("bob").unwrap();
+    ask(&mut node, "r", Operation::Remove { client: bob.clone(), block: Some(Duration::from_secs(60)) });
+    node.now += Duration::from_secs(10);
+    let blocked = JournalBans { blocks: vec![(bob.clone(), 50_000)], closed_for: None };
+    assert_eq!(bans(&write(&mut node)), Some(blocked), "the rest at the time of the write");
+    ask(&mut node, "r", join("carol", 1));
+    assert_eq!(bans(&write(&mut node)), None);
+    ask(&mut node, "r", Operation::Unblock { client: bob });
+    assert_eq!(bans(&write(&mut node)), Some(JournalBans::default()));
+    ask(&mut node, "r", Operation::Close { time: None });
+    assert_eq!(bans(&write(&mut node)).unwrap().closed_for, Some(u64::MAX));
+    node.step().assign_backup(&name("r"));
+    assert_eq!(bans(&write(&mut node)).unwrap().closed_for, Some(u64::MAX));
+}
+
+#[test]
+fn blocked_clients_of_the_journal_stay_out() {
+    let mut node = node(NOW);
+    ["alice", "dave"].into_iter().for_each(|client| ask(&mut node, "r", join(client, 1)));
+    let blocks = ["alice", "bob", "dave"].map(|client| (ClientId::new(client).unwrap(), 60_000));
+    found_with(&mut node, 1, JournalBans { blocks: blocks.to_vec(), closed_for: None });
+    // Alice and dave had come before their blocks. Carol is unclaimed in the queue.
+    node.now += Duration::from_secs(6);
+    node.sweep();
+    ask(&mut node, "r", join("bob", 1));
+    assert_eq!(counts(&node), (1, 0));
+    node.now += Duration::from_secs(60);
+    ask(&mut node, "r", join("bob", 2));
+    assert!(node.rooms.owned("r").unwrap().seat(&ClientId::new("bob").unwrap()).is_some());
+}
+
+#[test]
+fn room_that_is_closed_in_the_journal_stays_closed() {
+    for (closed_for, is_open) in [(60_000, true), (u64::MAX, false)] {
+        let mut node = node(NOW);
+        ask(&mut node, "r", join("alice", 1));
+        found_with(&mut node, 1, JournalBans { blocks: Vec::new(), closed_for: Some(closed_for) });
+        node.sweep();
+        ask(&mut node, "r", join("bob", 1));
+        assert_eq!(counts(&node), (0, 0));
+        node.now += Duration::from_secs(61);
+        ask(&mut node, "r", join("bob", 2));
+        assert_eq!(counts(&node) != (0, 0), is_open);
     }
 }
 
