@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use signaling_protocol::ClientId;
 use signaling_rooms::JournalBans;
 
+/// Maximum time of a block or closure that ends. The journal may be damaged.
+const MAX_TIME_MS: u64 = 24 * 3_600_000;
 /// Value of `closed` without an end.
 const WITHOUT_END: &str = "true";
 
@@ -22,7 +24,7 @@ pub(crate) fn to_fields(bans: &JournalBans, now_ms: u64) -> [String; 2] {
 
 /// Parses `blocks` and `closed`. Leaves out what is damaged, and what is over at `now_ms`.
 pub(crate) fn of_fields(blocks: Option<&String>, closed: Option<&String>, now_ms: u64) -> JournalBans {
-    let rest = |end: u64| end.checked_sub(now_ms).filter(|rest| *rest > 0);
+    let rest = |end: u64| end.checked_sub(now_ms).filter(|rest| *rest > 0).map(|rest| rest.min(MAX_TIME_MS));
     let blocks = blocks.and_then(|json| serde_json::from_str::<BTreeMap<&str, u64>>(json).ok()).unwrap_or_default();
     let blocks = blocks.into_iter().filter_map(|(client, end)| Some((ClientId::new(client).ok()?, rest(end)?)));
     let closed_for = closed.and_then(|text| match text.as_str() {

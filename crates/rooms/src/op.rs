@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use signaling_protocol::{ClientId, NodeId, RoomName};
+use signaling_protocol::{ClientId, NodeId, RoomName, limits};
 use signaling_wire::{Rank, SessionId, SocketId};
 
 use crate::{LeftReason, SeatAttachment};
+
+/// Number of an operation by which a node ends a socket's seats. It is above all commands.
+pub(crate) const SOCKET_END: u64 = limits::MAX_REQUEST_ID + 1;
 
 /// Requester of an operation: a client's session at a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -74,7 +74,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::RoomEpochs | Mutant::Claims | Mutant::LateDrops => (rooms(), Promise(0)),
         Mutant::Blocks | Mutant::Closures | Mutant::EndedSeats => (operators(), Promise(0)),
         Mutant::RoomTime => (skewed(), Promise(9)),
-        Mutant::GoneClients => (paused_pair(), Promise(3646)),
+        Mutant::GoneClients => (paused_pair(), Promise(341)),
         Mutant::UnclaimedSeats => (rooms(), Promise(10)),
         // Rooms have a backup, so a single crash loses no operation.
         Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),

@@ -64,14 +64,17 @@ impl NodeCore {
     }
 
     /// Opens the exchange that a peer forms in the response to this node's exchange `own`, as
-    /// [`Self::accept_lane`] does. `None`: the peer is unknown, or had this or a later exchange, or
-    /// `own` was replaced.
+    /// [`Self::accept_lane`] does. `None`: the peer is unknown, or had this or a later exchange,
+    /// `own` was replaced, or this process was paused until just now.
     pub fn accept_return(
         &mut self,
         now: Instant,
         (peer, own): (PeerKey, ExchangeNumber),
         exchange: ExchangeNumber,
     ) -> Option<InboundExchange> {
+        if self.peers.has_just_resumed(now) {
+            return None;
+        }
         // The opening of `own` has recorded the incarnation of the peer's present process, unless
         // it was replaced.
         self.peers.lane_in(peer, own)?;

@@ -326,7 +326,7 @@ impl Peers {
     }
 
     /// Cuts stuck lanes, and has idle ones send a batch. In the view, suspects silent peers and
-    /// ends probations. Returns `true` if a peer became healthy, or one stopped or began to answer.
+    /// ends probations. Returns `true` if a peer became healthy, or one stopped to answer.
     pub(super) fn sweep(&mut self, now: Instant) -> bool {
         let Self { peers, view, rules, woken, .. } = self;
         let mut changed = false;
@@ -336,9 +336,8 @@ impl Peers {
             }
             let is_silent = now.saturating_duration_since(peer.last_answer) >= rules.suspect_after;
             let is_outsider = view.get(peer.id.as_str()).is_none();
-            if std::mem::replace(&mut peer.is_silent_outsider, is_silent && is_outsider) != peer.is_silent_outsider {
-                changed = true;
-            }
+            let was_silent = std::mem::replace(&mut peer.is_silent_outsider, is_silent && is_outsider);
+            changed |= peer.is_silent_outsider && !was_silent;
             if is_outsider {
                 continue;
             }
@@ -367,6 +366,7 @@ impl Peers {
         self.resumed_at = Some(now);
         for peer in self.peers.values_mut() {
             peer.last_answer = now;
+            (peer.names_us, peer.refused) = (None, None);
             peer.inbound.close();
         }
         self.cut_lanes(now);

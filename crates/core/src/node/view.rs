@@ -59,6 +59,9 @@ impl NodeCore {
     /// nodes have suspected this node meanwhile, and its state of them is old.
     pub fn on_process_pause(&mut self, now: Instant) {
         self.peers.on_process_pause(now);
+        self.with_rooms(now, |rooms| {
+            rooms.on_process_pause();
+        });
         self.close_trunks(now);
     }
 

@@ -4,7 +4,7 @@
 //! the backup, or with the first entry of a new room. Each has a higher number than the one before.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rendezvous::KeyHash;
@@ -12,6 +12,7 @@ use signaling_wire::codec;
 use signaling_wire::forward::{Item, LogPosition};
 
 use super::candidates::{Fitness, Health};
+use super::majority::HANDOVER;
 use super::owner::OwnedRoom;
 use crate::{Context, OpResult, Stamp, Step};
 
@@ -144,7 +145,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     fn fitness(&self, index: usize) -> Option<Fitness> {
         let id = self.mesh.candidates.ranking.id(index);
         let peer = self.cx.peer(id).filter(|peer| peer.answers)?;
+        let is_recent = |at: &Instant| self.now.saturating_duration_since(*at) < HANDOVER;
         let health = match (peer.is_suspect, self.mesh.ranking.index_of(id)) {
+            _ if self.mesh.refusals.get(id).is_some_and(is_recent) => Health::Refusing,
             (true, _) => Health::InProbation,
             (false, None) => Health::Draining,
             (false, Some(_)) => Health::Healthy,
@@ -207,7 +210,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             }
             return self.retire_former(&room);
         }
-        // The backup has seen another owner, or lacks an operation: all members are asked.
+        // The backup has seen another owner, or lacks an operation or the majority: all members are
+        // asked, and others are preferred.
+        self.mesh.refusals.insert(sender.clone(), self.now);
         self.mesh.give_up(&room);
         self.restart_barrier();
     }
@@ -257,6 +262,22 @@ mod tests {
             node.step().room_requested(requester, (name.clone(), 0), join);
         }
         (node, names)
+    }
+
+    #[test]
+    fn node_that_refuses_is_the_last_choice_for_a_while() {
+        let (mut node, names) = owner("n0 n1 n2", 1);
+        let room = &names[0];
+        let (refuser, epoch) =
+            (node.rooms.mesh.owned[room].backup.clone().unwrap(), node.rooms.mesh.owned[room].at.epoch);
+        node.step().room_copied(&refuser, room.as_str(), epoch, false);
+        let backup = |node: &mut Node| node.step().backup_for(room);
+        assert_ne!(backup(&mut node), Some(refuser.clone()));
+        node.now += HANDOVER;
+        assert_eq!(backup(&mut node), Some(refuser.clone()));
+        set_view(&mut node, &format!("n0 {refuser}"));
+        node.rooms.mesh.refusals.insert(refuser.clone(), node.now);
+        assert_eq!(backup(&mut node), Some(refuser), "there is no other one");
     }
 
     #[test]

@@ -123,9 +123,10 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let now = self.now;
         if self.mesh.owner_of(&room) == Some(sender.as_str()) {
             // This node is its backup from now on, unless it has a later copy that the owner lacks,
-            // or the copy may be from before the owner left the view.
+            // it lacks the majority, or the copy may be from before the owner left the view.
             let is_latest = |known: &RoomCopy| known.at.epoch < at.epoch;
-            let accepted = self.mesh.barrier.is_proven(sender) && self.mesh.copies.get(&room).is_none_or(is_latest);
+            let may_follow = self.has_majority() && self.mesh.barrier.is_proven(sender);
+            let accepted = may_follow && self.mesh.copies.get(&room).is_none_or(is_latest);
             if accepted {
                 let (from, givers) = (Some(sender.clone()), BTreeSet::new());
                 self.mesh.insert_copy(now, room.clone(), RoomCopy { room: state, clock, at, base, from, givers });
@@ -146,6 +147,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 Some(_) => {
                     // Another node has owned the room since. Its clients restore their seats.
                     self.mesh.give_up(&room);
+                    let given_up = self.mesh.copies.get(&room);
+                    copy.givers.extend(given_up.into_iter().flat_map(|known| known.givers.iter().cloned()));
                     self.mesh.insert_copy(now, room, copy);
                     self.restart_barrier();
                 }
@@ -190,7 +193,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             self.mesh.copies.insert(room.clone(), copy);
         }
         let is_next = |copy: &RoomCopy| {
-            copy.from.as_ref() == Some(sender) && (copy.at.epoch, copy.at.number + 1) == (at.epoch, at.number)
+            copy.from.as_ref() == Some(sender)
+                && copy.at.epoch == at.epoch
+                && copy.at.number.checked_add(1) == Some(at.number)
         };
         let accepted = serves && self.mesh.copies.get(&room).is_some_and(is_next);
         if is_new || !accepted {

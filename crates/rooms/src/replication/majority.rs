@@ -28,6 +28,8 @@ pub(super) struct Majority {
     alone: Option<Instant>,
     /// `true` if it had the majority in the last review.
     pub(super) is_held: bool,
+    /// `true` after a pause of the process, which its clock may not have counted.
+    was_paused: bool,
 }
 
 fn is_recent(now: Instant, at: Option<Instant>) -> bool {
@@ -87,6 +89,11 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.has_majority() && may_commit()
     }
 
+    /// Loses the majority: this process was paused, and other nodes may have owned its rooms.
+    pub fn on_process_pause(&mut self) {
+        self.mesh.majority = Majority { was_paused: true, ..Majority::default() };
+    }
+
     /// Finds the latest time at which this node had the majority. If other nodes may have owned its
     /// rooms since the last one, it begins as with a new view: it gives them up, follows no owner,
     /// and asks all members for their copies.
@@ -98,7 +105,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         if had || !self.mesh.majority.is_held {
             return;
         }
-        let is_lost = last.is_some_and(|last| self.now.saturating_duration_since(last) >= HANDOVER);
+        let was_paused = std::mem::take(&mut self.mesh.majority.was_paused);
+        let is_lost = was_paused || last.is_some_and(|last| self.now.saturating_duration_since(last) >= HANDOVER);
         if is_lost && self.mesh.rules.keeps(RoomRule::Regain) {
             self.mesh.give_up_all();
             self.start_barrier();
@@ -195,6 +203,23 @@ mod tests {
             assert_eq!(members(&node, &room), Some(3), "{silence:?}");
             assert_eq!(node.rooms.mesh.epoch_of(&room) == epoch, goes_on);
         }
+    }
+
+    #[test]
+    fn pause_that_the_clock_has_not_counted_loses_the_majority() {
+        let (mut node, room) = owner();
+        let epoch = node.rooms.mesh.epoch_of(&room);
+        node.around.contacts.clear();
+        node.step().on_process_pause();
+        join(&mut node, &room, 2);
+        assert_eq!(members(&node, &room), Some(1), "it waits");
+        let names_us = Contact { names_us: Some(node.now), ..Contact::default() };
+        contact(&mut node, "n1", names_us);
+        node.step().review_majority();
+        assert_eq!(members(&node, &room), None, "others may own it");
+        complete(&mut node);
+        assert_eq!(members(&node, &room), Some(2));
+        assert!(node.rooms.mesh.epoch_of(&room) > epoch);
     }
 
     #[test]

@@ -84,6 +84,8 @@ pub(crate) struct MeshRooms {
     requests: Requests,
     barrier: Barrier,
     majority: Majority,
+    /// Times at which members refused a copy or a log for the last time.
+    refusals: BTreeMap<NodeId, Instant>,
     owned: CountedMap<OwnedRoom>,
     space: Space,
     /// Times at which an owned room changes without a request.
@@ -191,6 +193,7 @@ impl MeshRooms {
             requests: Requests::new(process.incarnation),
             barrier: Barrier::new(process.incarnation, process.start),
             majority: Majority::default(),
+            refusals: BTreeMap::new(),
             owned: CountedMap::new(&bytes),
             copies: CountedMap::new(&bytes),
             space: Space::new(settings.max_bytes, bytes),
@@ -315,6 +318,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         self.mesh.partial.retain(|(sender, _), _| self.mesh.members.contains(sender));
         self.queue_unclaims_of_left();
         self.review_rooms(&joined);
+        self.mesh.refusals.retain(|node, _| self.mesh.members.contains(node));
         self.mesh.left = &before - &self.mesh.members;
         let lost = self.mesh.left.len();
         self.mesh.members_lost(self.now, lost);

@@ -116,8 +116,9 @@ impl MeshRooms {
         if let Some(owned) = self.remove_owned(room) {
             let rank = owned.unconfirmed.unwrap_or(owned.at);
             if rank != LogPosition::default() {
-                let OwnedRoom { room: state, clock, base, .. } = owned;
-                let copy = RoomCopy { room: state, clock, at: rank, base, from: None, givers: BTreeSet::new() };
+                let OwnedRoom { room: state, clock, base, former: mut givers, backup, .. } = owned;
+                givers.extend(backup);
+                let copy = RoomCopy { room: state, clock, at: rank, base, from: None, givers };
                 self.copies.insert(room.clone(), copy);
             }
         }
@@ -319,7 +320,12 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             self.mesh.counts.taken_over += 1;
             let seen = self.mesh.outdated.get(name).copied().unwrap_or_default();
             let epoch = self.next_number();
+            let is_unread = room.awaits_journal();
             self.mesh.own(now, name, (room, clock), (at, epoch), givers);
+            if is_unread {
+                // The answer goes to the former owner.
+                self.read_journal(name);
+            }
             if at.epoch < seen {
                 lost.push(name.clone());
             }

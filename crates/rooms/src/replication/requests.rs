@@ -206,7 +206,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             return;
         }
         if let Some(Request { task, since, sent }) = self.mesh.requests.remove(id) {
-            if sent != since {
+            // A refused join leaves no trace in the room. Another process of the owner may get it
+            // once more, and admit it then.
+            if sent != since || result.refused.is_some() {
                 self.mesh.requests.remember(id, &task);
             }
             if result.refused != Some(OpRefusal::NoBytes) {

@@ -35,15 +35,15 @@ impl Room {
     }
 
     /// Takes clients of the journal as unclaimed, and settles for 5 s if there are any. A present
-    /// client takes its former place, in any session. Returns `false` without effect in a settled
-    /// room: other clients may have these seats.
+    /// client takes its former place, in any session. Returns `false` in a settled room, which
+    /// takes blocks and a closure alone: other clients may have these seats.
     pub(crate) fn take_journal(&mut self, now: u64, found: &JournalRoom) -> bool {
         let now = signed(now).max(self.touched);
+        self.touched = now;
+        self.take_bans(now, &found.bans);
         if now >= self.settled_at {
             return false;
         }
-        self.touched = now;
-        self.take_bans(now, &found.bans);
         let is_awaited = self.version.is_none();
         let newcomers = if is_awaited { self.waiting_clients() } else { Vec::new() };
         for seat in &found.seats {

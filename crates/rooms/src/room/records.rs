@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
-use signaling_protocol::{ClientId, NodeId, limits};
+use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::{Rank, SessionId};
 
 use super::changed::ChangedClients;
 use super::gone::{GoneClient, GoneClients};
+use crate::op::SOCKET_END;
 use crate::{LeftReason, Requester, Seat, SeatAttachment};
 
 /// Value of [`Record::unclaimed_at`] for a claimed seat: it lives as long as its session and node.
@@ -43,9 +44,10 @@ impl LastCommand {
         self.session != requester.session && (self.at.rank, self.session) > (requester.rank, requester.session)
     }
 
-    /// Returns its rank if that is above the one of an operation.
+    /// Returns its rank if that is above the one of an operation of another socket.
     pub(super) fn rank_above(&self, requester: &Requester) -> Option<Rank> {
-        (self.outdates(requester) || self.at.rank > requester.rank).then_some(self.at.rank)
+        let is_above = self.at.socket != requester.socket && self.at.rank > requester.rank;
+        (self.outdates(requester) || is_above).then_some(self.at.rank)
     }
 
     /// Returns `true` if the command of `requester`, or a later one of its session, was applied.
@@ -60,7 +62,7 @@ impl LastCommand {
     }
 
     fn is_end(&self) -> bool {
-        self.number == limits::MAX_REQUEST_ID
+        self.number == SOCKET_END
     }
 
     /// Returns `true` if it is of an earlier session or command than the seat that is claimed: the
@@ -120,7 +122,7 @@ impl LastCommand {
     /// Returns a leave by this command.
     pub(super) fn after_leave(requester: &Requester) -> Self {
         let &Requester { session, number, .. } = requester;
-        Self { session, at: requester.at(), number, left: if number == limits::MAX_REQUEST_ID { 0 } else { number } }
+        Self { session, at: requester.at(), number, left: if number == SOCKET_END { 0 } else { number } }
     }
 
     /// Returns a leave by this command, the next one after `self`.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::ids::is_reserved;
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::{ErrorCode, RoomName, limits};
+use signaling_protocol::{ErrorCode, RoomName};
 use signaling_wire::rate::whole_ms;
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
@@ -14,6 +14,7 @@ use super::rights::admits;
 use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
 use super::task::{Purpose, Urgency};
 use super::{MAX_DATA_BYTES, messages};
+use crate::op::SOCKET_END;
 use crate::{
     Context, LeftReason, OpRefusal, OpResult, Operation, Output, RoomEvents, RoomOptions, Rooms, Seat, SeatStatus,
     SocketKey, Step,
@@ -199,7 +200,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     fn leave_all(&mut self, session: SessionId) {
         let Some(room_session) = self.local.sessions.get_mut(&session) else { return };
         // A lost answer may leave the owner with later command numbers than this node.
-        let requester = room_session.requester(session, MessageNumber(limits::MAX_REQUEST_ID), &self.mesh.id);
+        let requester = room_session.requester(session, MessageNumber(SOCKET_END), &self.mesh.id);
         for (room, _) in room_session.seats.take() {
             self.local.remove_seat(&room, session);
             let op = Operation::Leave { requester: requester.clone() };

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use signaling_protocol::{ClientId, NodeId, RoomName, limits};
+use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::forward::{Attachment, Item};
 use signaling_wire::seats::{SeatState, SessionState};
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::LocalRooms;
 use super::room_session::{Command, CommandKind, LocalSeat, NO_STATE, RoomSession, attachment_at_next_node, is_behind};
+use crate::op::SOCKET_END;
 use crate::{Context, Output, Requester, Rooms, SeatAttachment, SocketKey, Step};
 
 impl<M> LocalRooms<M> {
@@ -142,7 +143,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         }
         former.keys().for_each(|room| rooms.remove_seat(room, session));
         for (room, requester) in over {
-            let (attachment, number) = (known.attachment, limits::MAX_REQUEST_ID);
+            let (attachment, number) = (known.attachment, SOCKET_END);
             let requester = Requester { attachment, number, ..requester.clone() };
             rooms.drop_seat(session, room, requester);
         }
@@ -164,7 +165,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         for (room, local) in room_session.seats.take() {
             self.local.remove_seat(&room, session);
             // The session's next node claims the seat, unless both it and the edge are lost.
-            let requester = Requester { attachment, number: limits::MAX_REQUEST_ID, ..local.seat.requester };
+            let requester = Requester { attachment, number: SOCKET_END, ..local.seat.requester };
             self.local.drop_seat(session, &room, requester);
         }
         if has_next {

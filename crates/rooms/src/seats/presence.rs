@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use signaling_protocol::{RoomName, limits};
+use signaling_protocol::RoomName;
 use signaling_wire::{MessageNumber, SessionId};
 
 use super::room_session::{Command, LocalSeat, NO_STATE, RoomSession, later_attachment};
 use super::task::{Purpose, Urgency};
 use super::{LocalRooms, messages};
+use crate::op::SOCKET_END;
 use crate::{Context, LeftReason, OpResult, Operation, Requester, Seat, SeatStatus, Stamp, Step};
 
 /// Maximum seats of one operation.
@@ -333,7 +334,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             let has_moved = self.cx.is_at_peer(room_session.client.as_str(), session);
             for (room, local) in room_session.seats.take() {
                 self.local.remove_seat(&room, session);
-                let (attachment, number) = (room_session.at.attachment, limits::MAX_REQUEST_ID);
+                let (attachment, number) = (room_session.at.attachment, SOCKET_END);
                 let requester = Requester { attachment, number, ..local.seat.requester };
                 if has_moved {
                     // The other node claims the seat, maybe only after the grace time.
@@ -389,7 +390,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             attachment = room_session.at.attachment;
             room_session.at.attachment = later_attachment(attachment, self.local.drops);
         }
-        let number = limits::MAX_REQUEST_ID;
+        let number = SOCKET_END;
         self.local.drop_seat(session, room, Requester { attachment, number, ..requester });
     }
 

@@ -349,7 +349,7 @@ fn lost_operations_do_not_undo_a_leave() {
 #[test]
 fn seat_from_before_the_end_of_a_socket_is_not_restored() {
     let rules = rules(1);
-    let end = at("alice", "a", 3, limits::MAX_REQUEST_ID);
+    let end = at("alice", "a", 3, limits::MAX_REQUEST_ID + 1);
     let mut room = Room::new(1);
     room.apply(&rules, T, &join(at("alice", "a", 3, 2)));
     room.apply(&rules, T, &leave(end.clone()));
@@ -361,6 +361,16 @@ fn seat_from_before_the_end_of_a_socket_is_not_restored() {
         let result = room.apply(&rules, T + 1, &restore(later, T, (room.stamp().incarnation, 1), 0));
         assert_eq!(is_member(&result), is_restored, "{number}");
     }
+}
+
+#[test]
+fn command_with_the_highest_number_ends_no_socket() {
+    let rules = rules(1);
+    let mut room = Room::new(1);
+    let first = at("alice", "a", 3, limits::MAX_REQUEST_ID);
+    room.apply(&rules, T, &join(first.clone()));
+    let later = Requester { socket: SocketId([2; 8]), rank: first.rank.plus(1), ..first };
+    assert!(!room.has_lost_command(&claim(later)));
 }
 
 #[test]

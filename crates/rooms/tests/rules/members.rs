@@ -65,7 +65,7 @@ fn later_socket_joins_after_the_leave_of_an_ended_one() {
     on_all(rules(1), |mut room| {
         room.join("alice");
         let first = requester("alice");
-        let leave = Requester { number: limits::MAX_REQUEST_ID, ..first.clone() };
+        let leave = Requester { number: limits::MAX_REQUEST_ID + 1, ..first.clone() };
         room.apply(Operation::Leave { requester: leave });
         let later = (SocketId([2; 8]), first.rank.plus(1));
         for ((socket, rank), is_in) in

@@ -106,7 +106,8 @@ impl Mesh {
                 nodes.get_mut(&from).unwrap().lane_opened(*now, peer, number, incarnation);
                 lanes.insert(pair(&from, &to), Lane { peer, number, inbound, batches, acknowledgements });
                 if let Some(returns) = nodes.get_mut(&to).unwrap().open_return(*now, inbound) {
-                    let returned = nodes.get_mut(&from).unwrap().accept_return(*now, (peer, number), returns).unwrap();
+                    let accepted = nodes.get_mut(&from).unwrap().accept_return(*now, (peer, number), returns);
+                    let Some(returned) = accepted else { continue };
                     let (peer, batches, acknowledgements) = (inbound.peer, VecDeque::new(), VecDeque::new());
                     let lane = Lane { peer, number: returns, inbound: returned, batches, acknowledgements };
                     lanes.insert(pair(&to, &from), lane);

@@ -8,7 +8,7 @@ use signaling_protocol::ids::is_reserved;
 use super::super::MeshRooms;
 use super::super::owner::LogEntry;
 use super::Journal;
-use crate::journal::JournalRead;
+use crate::journal::{JournalBans, JournalRead};
 use crate::{Context, Operation, Output, Step};
 
 /// Maximum rooms that are read at a time.
@@ -72,12 +72,13 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     }
 
     /// Handles what the journal has of a room. No effect unless it was requested by
-    /// [`Output::ReadJournal`], and the room still settles.
+    /// [`Output::ReadJournal`]. A room that has settled takes blocks and a closure alone.
     pub fn journal_read(&mut self, JournalRead { room, found }: JournalRead) {
         let Some(journal) = &mut self.mesh.journal else { return };
         let was_awaited = journal.reading.remove(&room);
         if was_awaited && !self.serves() && self.mesh.owned.contains_key(&room) {
-            // Others may own the room meanwhile. If not, it is read once this node serves again.
+            // Others may own the room meanwhile. If not, it is read once this node serves again. If
+            // its wait is over by then, only blocks and a closure count.
             self.mesh.journal.as_mut().map(|journal| journal.unread.insert(room));
             return;
         }
@@ -89,20 +90,22 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
         let is_full = self.mesh.is_full();
         let now = self.now;
         let found = found.filter(|found| !is_full && self.receive_from_journal(found.highest_number()));
-        let taken = found.filter(|found| {
-            let taken = self.mesh.owned.change(&room, |owned| owned.room.take_journal(owned.clock.time(now), found));
-            taken.unwrap_or_default()
+        let taken = found.as_ref().and_then(|found| {
+            self.mesh.owned.change(&room, |owned| owned.room.take_journal(owned.clock.time(now), found))
         });
-        if let Some(found) = taken {
-            self.mesh.update_deadline(now, &room);
-            self.ask_for_read_claims(&room);
-            self.assign_backup(&room);
-            if found.seats.is_empty() {
-                self.apply_entry(&room, &LogEntry::Operation(Operation::Claim { seats: Vec::new() }), None);
+        match (found, taken) {
+            (Some(found), Some(has_taken_seats)) if has_taken_seats || found.bans != JournalBans::default() => {
+                self.mesh.update_deadline(now, &room);
+                if has_taken_seats {
+                    self.ask_for_read_claims(&room);
+                }
+                self.assign_backup(&room);
+                if !has_taken_seats || found.seats.is_empty() {
+                    self.apply_entry(&room, &LogEntry::Operation(Operation::Claim { seats: Vec::new() }), None);
+                }
+                self.remove_blocked_clients(&room);
             }
-            self.remove_blocked_clients(&room);
-        } else {
-            self.end_wait_for_journal(&room);
+            _ => self.end_wait_for_journal(&room),
         }
         self.mesh.note_change(&room, true);
     }

@@ -1,6 +1,7 @@
 use signaling_protocol::NodeId;
 use signaling_wire::{Rank, RoomRequestId, SessionId};
 
+use super::super::copies::RoomCopy;
 use super::super::requests::Requester as Request;
 use super::reading::{MAX_READS, READING_TIME};
 use super::*;
@@ -313,6 +314,34 @@ fn blocked_clients_of_the_journal_stay_out() {
     node.now += Duration::from_secs(60);
     ask(&mut node, "r", join("bob", 2));
     assert!(node.rooms.owned("r").unwrap().seat(&ClientId::new("bob").unwrap()).is_some());
+}
+
+#[test]
+fn settled_room_takes_blocks_of_the_journal_and_no_seats() {
+    let mut node = node(NOW);
+    ask(&mut node, "r", join("alice", 1));
+    node.now += Duration::from_secs(2);
+    ask(&mut node, "r", join("erin", 1));
+    assert_eq!(counts(&node), (2, 0), "the wait is over");
+    let blocks = vec![(ClientId::new("alice").unwrap(), 60_000)];
+    found_with(&mut node, 1, JournalBans { blocks, closed_for: None });
+    assert_eq!(counts(&node), (1, 0), "erin alone");
+    ask(&mut node, "r", join("alice", 2));
+    assert_eq!(counts(&node), (1, 0));
+}
+
+#[test]
+fn next_owner_reads_a_room_that_waits_for_the_journal() {
+    let mut node = node(NOW);
+    ask(&mut node, "r", join("alice", 1));
+    assert_eq!(reads(&mut node), ["r"]);
+    let mut owned = node.rooms.mesh.owned.remove(&name("r")).unwrap();
+    node.rooms.mesh.forget_journal(&name("r"), &mut owned);
+    let OwnedRoom { room, clock, at, .. } = owned;
+    let copy = RoomCopy { room, clock, at, base: 0, from: None, givers: BTreeSet::new() };
+    node.rooms.mesh.copies.insert(name("r"), copy);
+    node.step().take_over_rooms(BTreeSet::new());
+    assert_eq!(reads(&mut node), ["r"]);
 }
 
 #[test]
