@@ -94,8 +94,6 @@ pub enum Mutant {
     LingeringSeats,
     /// Nodes do not forward changes of a room.
     RoomChanges,
-    /// Nodes ignore the incarnation of a room.
-    RoomIncarnations,
     /// Nodes do not restore the seats of a room that is lost.
     Restore,
     /// An owner does not ask nodes to claim the seats of a room that it takes over.

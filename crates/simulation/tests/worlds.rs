@@ -5,7 +5,8 @@ use clap::ValueEnum as _;
 use signaling_simulation::{Counters, FaultKind, Preset, Size, run, run_digested};
 
 /// Options of a world, its seed, and the violation that it once showed.
-const MENDED: [(&str, u64, &str); 29] = [
+const MENDED: [(&str, u64, &str); 30] = [
+    (Preset::Operators.options(), 186_000_549, "refused join carried out by a later process of the owner"),
     (Preset::Large.options(), 112_004_783, "node back in the view had missed a change"),
     (Preset::Large.options(), 5_200_511, "restored seat above the capacity"),
     (Preset::Large.options(), 5_200_319, "restored seat above the capacity"),

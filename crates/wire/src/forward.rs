@@ -218,16 +218,14 @@ pub enum Item<'a> {
         /// `true` for the last part.
         last: bool,
     },
-    /// Answer to the copy or log entry that begins an epoch: the sender of this batch is the backup
-    /// now. Also the refusal of a copy or of any log entry.
+    /// Answer to the copy or log entry that begins an epoch, or the refusal of any log entry.
     RoomCopied {
         /// Name of the room.
         room: &'a str,
         /// The epoch.
         epoch: u64,
-        /// `false`: the sender of this batch has another owner in its view, a later copy, or lacks
-        /// an operation.
-        accepted: bool,
+        /// What the sender of this batch made of it.
+        answer: CopyAnswer,
     },
     /// The receiver's copy of a room is not needed any more if its epoch is earlier.
     RoomRetired {
@@ -335,6 +333,18 @@ impl Attachment {
             false => (self.rank, self.session, self.socket) > (other.rank, other.session, other.socket),
         }
     }
+}
+
+/// Answer of a backup to a copy or log entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
+pub enum CopyAnswer {
+    /// It is the backup now.
+    Accepted,
+    /// It has another owner in its view, a later copy, or lacks an operation.
+    Refused,
+    /// It has no majority, or the owner has not confirmed its view. Nothing is known to be lost.
+    NotNow,
 }
 
 /// Place of an operation in the log of a room. A new owner or another backup begins an epoch.

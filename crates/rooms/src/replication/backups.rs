@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::codec;
-use signaling_wire::forward::{Item, LogPosition};
+use signaling_wire::forward::{CopyAnswer, Item, LogPosition};
 
 use super::candidates::{Fitness, Health};
 use super::majority::HANDOVER;
@@ -198,23 +198,29 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
     /// Handles the answer of a backup about the copy or log of an epoch. Ignores one of another
     /// epoch or node, or about a room that this node does not own. After a refusal this node gives
     /// the room up, and asks all members again for their copies (`barrier`).
-    pub(crate) fn room_copied(&mut self, sender: &NodeId, room: &str, epoch: u64, accepted: bool) {
+    pub(crate) fn room_copied(&mut self, sender: &NodeId, room: &str, epoch: u64, answer: CopyAnswer) {
         let Ok(room) = RoomName::new(room) else { return };
         let is_current = |owned: &&OwnedRoom| owned.is_backed_up_by(sender) && owned.at.epoch == epoch;
         if self.mesh.owned.get(&room).filter(is_current).is_none() {
             return;
         }
-        if accepted {
-            if let Some(owned) = self.mesh.owned.get_mut(&room) {
-                owned.unconfirmed = None;
+        match answer {
+            CopyAnswer::Accepted => {
+                if let Some(owned) = self.mesh.owned.get_mut(&room) {
+                    owned.unconfirmed = None;
+                }
+                self.retire_former(&room);
             }
-            return self.retire_former(&room);
+            CopyAnswer::Refused => {
+                // The backup has seen another owner, or lacks an operation: all members are asked.
+                self.mesh.give_up(&room);
+                self.restart_barrier();
+            }
+            CopyAnswer::NotNow => {
+                self.mesh.refusals.insert(sender.clone(), self.now);
+                self.mesh.unassigned.insert(room);
+            }
         }
-        // The backup has seen another owner, or lacks an operation or the majority: all members are
-        // asked, and others are preferred.
-        self.mesh.refusals.insert(sender.clone(), self.now);
-        self.mesh.give_up(&room);
-        self.restart_barrier();
     }
 
     /// Requests the nodes with former copies to remove them, except the present backup. A copy may
@@ -270,7 +276,7 @@ mod tests {
         let room = &names[0];
         let (refuser, epoch) =
             (node.rooms.mesh.owned[room].backup.clone().unwrap(), node.rooms.mesh.owned[room].at.epoch);
-        node.step().room_copied(&refuser, room.as_str(), epoch, false);
+        node.step().room_copied(&refuser, room.as_str(), epoch, CopyAnswer::NotNow);
         let backup = |node: &mut Node| node.step().backup_for(room);
         assert_ne!(backup(&mut node), Some(refuser.clone()));
         node.now += HANDOVER;
@@ -307,7 +313,7 @@ mod tests {
 
         let n1 = NodeId::new("n1").unwrap();
         let last = epoch(&node).0;
-        node.step().room_copied(&n1, room.as_str(), last, true);
+        node.step().room_copied(&n1, room.as_str(), last, CopyAnswer::Accepted);
         node.rooms.mesh.give_up(room);
         node.step().take_over_rooms(BTreeSet::new());
         node.step().assign_backup(room);

@@ -27,7 +27,7 @@ impl Distance {
 /// State of a member that answers, the worst one for a backup first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Health {
-    /// It has refused a copy or a log within the last 2.5 s: it may lack the majority.
+    /// It could follow no owner within the last 2.5 s: it may lack the majority.
     Refusing,
     InProbation,
     Draining,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use signaling_protocol::{NodeId, RoomName};
 use signaling_wire::codec;
-use signaling_wire::forward::{Item, LogPosition};
+use signaling_wire::forward::{CopyAnswer, Item, LogPosition};
 
 use super::MeshRooms;
 use super::owner::LogEntry;
@@ -126,12 +126,16 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             // it lacks the majority, or the copy may be from before the owner left the view.
             let is_latest = |known: &RoomCopy| known.at.epoch < at.epoch;
             let may_follow = self.has_majority() && self.mesh.barrier.is_proven(sender);
-            let accepted = may_follow && self.mesh.copies.get(&room).is_none_or(is_latest);
-            if accepted {
+            let answer = match self.mesh.copies.get(&room).is_none_or(is_latest) {
+                _ if !may_follow => CopyAnswer::NotNow,
+                true => CopyAnswer::Accepted,
+                false => CopyAnswer::Refused,
+            };
+            if answer == CopyAnswer::Accepted {
                 let (from, givers) = (Some(sender.clone()), BTreeSet::new());
                 self.mesh.insert_copy(now, room.clone(), RoomCopy { room: state, clock, at, base, from, givers });
             }
-            self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted }, true);
+            self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, answer }, true);
         } else if self.mesh.owns(&room) {
             let givers = BTreeSet::from([sender.clone()]);
             let mut copy = RoomCopy { room: state, clock, at, base, from: None, givers };
@@ -164,7 +168,8 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 }
             }
         } else {
-            self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: false }, true);
+            let answer = CopyAnswer::Refused;
+            self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, answer }, true);
         }
     }
 
@@ -177,9 +182,9 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             self.local.dropped += 1;
             return;
         };
-        let serves = self.has_majority();
-        let is_new = serves && at.number == 1 && !self.mesh.copies.contains_key(&room);
-        let is_new = is_new && self.mesh.barrier.is_proven(sender);
+        let begins = at.number == 1 && !self.mesh.copies.contains_key(&room);
+        let may_follow = self.has_majority() && (!begins || self.mesh.barrier.is_proven(sender));
+        let is_new = may_follow && begins;
         if is_new && self.mesh.owner_of(&room) == Some(sender.as_str()) {
             let start = LogPosition { number: 0, ..at };
             let copy = RoomCopy {
@@ -197,9 +202,14 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
                 && copy.at.epoch == at.epoch
                 && copy.at.number.checked_add(1) == Some(at.number)
         };
-        let accepted = serves && self.mesh.copies.get(&room).is_some_and(is_next);
+        let answer = match self.mesh.copies.get(&room).is_some_and(is_next) {
+            _ if !may_follow => CopyAnswer::NotNow,
+            true => CopyAnswer::Accepted,
+            false => CopyAnswer::Refused,
+        };
+        let accepted = answer == CopyAnswer::Accepted;
         if is_new || !accepted {
-            self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted }, true);
+            self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, answer }, true);
         }
         if !accepted {
             // The owner gives the room up, and asks for this copy.

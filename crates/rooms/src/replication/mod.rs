@@ -84,7 +84,7 @@ pub(crate) struct MeshRooms {
     requests: Requests,
     barrier: Barrier,
     majority: Majority,
-    /// Times at which members refused a copy or a log for the last time.
+    /// Times at which members could follow no owner.
     refusals: BTreeMap<NodeId, Instant>,
     owned: CountedMap<OwnedRoom>,
     space: Space,

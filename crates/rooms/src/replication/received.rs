@@ -14,7 +14,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             Item::RoomResult { id, result } => self.room_result(*id, result),
             Item::RoomLog { .. } => self.room_logged(sender, item),
             Item::RoomCopy { .. } => self.room_copy_part(sender, item),
-            Item::RoomCopied { room, epoch, accepted } => self.room_copied(sender, room, *epoch, *accepted),
+            Item::RoomCopied { room, epoch, answer } => self.room_copied(sender, room, *epoch, *answer),
             Item::RoomRetired { room, epoch } => self.room_retired(sender, room, *epoch),
             Item::RoomsFull => self.peer_rooms_full(sender),
             Item::ClaimSeats(room) => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use signaling_rooms::{OpResult, Operation, Requester};
-use signaling_wire::forward::{self, Item};
+use signaling_wire::forward::{self, CopyAnswer, Item};
 use signaling_wire::trunk::{Slot, ToEdge, ToNode, Unwritten};
 use signaling_wire::{BatchNumber, Elapsed, MessageNumber, Rank, RemainingTtl, Seq, codec};
 
@@ -77,14 +77,9 @@ impl Mutant {
                 (Self::RoomReports, Item::ViewConfirmed { rooms, .. }) => rooms.clear(),
                 (Self::Barrier, Item::ViewQuery { view, .. }) => *view = to_view,
                 (Self::RoomEpochs, Item::RoomChanged { epoch, .. }) => *epoch = 0,
-                (Self::RoomIncarnations, Item::RoomChanged { incarnation, .. }) => *incarnation = 1,
-                (Self::RoomEpochs | Self::RoomIncarnations, Item::RoomResult { result, .. }) => {
-                    if let Ok(mut known) = codec::from_bytes::<OpResult>(result) {
-                        match self {
-                            Self::RoomEpochs => known.epoch = 0,
-                            _ => known.incarnation = 1,
-                        }
-                        rewritten = codec::to_bytes(&known);
+                (Self::RoomEpochs, Item::RoomResult { result, .. }) => {
+                    if let Ok(known) = codec::from_bytes::<OpResult>(result) {
+                        rewritten = codec::to_bytes(&OpResult { epoch: 0, ..known });
                         *result = &rewritten;
                     }
                 }
@@ -129,8 +124,8 @@ impl Mutant {
             Item::ClaimSeats(_) => self == Self::ClaimSeats,
             Item::RoomCopy { .. } => self == Self::RoomCopies,
             Item::RoomRetired { .. } => self == Self::RoomRetired,
-            Item::RoomCopied { accepted: true, .. } => self == Self::RoomCopied,
-            Item::RoomCopied { accepted: false, .. } => self == Self::RefusedLogs,
+            Item::RoomCopied { answer: CopyAnswer::Accepted, .. } => self == Self::RoomCopied,
+            Item::RoomCopied { .. } => self == Self::RefusedLogs,
             Item::RoomRequest { op, .. } => codec::from_bytes(op).is_ok_and(|op| match op {
                 Operation::Drop { .. } => self == Self::SeatDrops,
                 Operation::Claim { seats } => self == Self::Claims && !seats.is_empty(),
