@@ -14,7 +14,7 @@ MESH_DIR ?= .mesh
 BENCH ?=
 BENCH_REPORT ?= target/bench
 
-# Duration of `make simulate`, in seconds. The eight kinds of worlds have equal shares.
+# Duration of `make simulate`, in seconds. The nine kinds of worlds have equal shares.
 SIMULATE_SECONDS ?= 25
 
 # First seed of `make simulate`.
@@ -99,11 +99,11 @@ test-matchbox: deps-run ## Test matchbox's own client against real processes; it
 	cargo build --workspace --bins
 	MATCHBOX=1 cargo test -p $(INTEGRATION) --test promises -- --test-threads=1 matchbox_players
 
-simulate: deps-run ## Simulate eight kinds of meshes with faults from seed FIRST_SEED (default 0), for SIMULATE_SECONDS and at least 725 seeds; a failing seed can be replayed
+simulate: deps-run ## Simulate nine kinds of meshes with faults from seed FIRST_SEED (default 0), for SIMULATE_SECONDS and at least 800 seeds; a failing seed can be replayed
 	$(BUILD_AS_FOR_TESTS) --quiet --bin mesh-sim
-	simulate=($(BUILT)/mesh-sim --seeds $(FIRST_SEED).. --seconds $$((($(SIMULATE_SECONDS) + 7) / 8))); \
+	simulate=($(BUILT)/mesh-sim --seeds $(FIRST_SEED).. --seconds $$((($(SIMULATE_SECONDS) + 8) / 9))); \
 	"$${simulate[@]}" --at-least 200 --demand; \
-	for preset in rooms operators journal large parted hasty skewed; do "$${simulate[@]}" --preset $$preset --at-least 75; done
+	for preset in rooms operators journal large parted isolated hasty skewed; do "$${simulate[@]}" --preset $$preset --at-least 75; done
 
 conformance: deps-run ## Test the WebSocket code with Autobahn's fuzzing client; takes half a minute (CONFORMANCE=--quick)
 	.ci/conformance $(CONFORMANCE)
