@@ -326,7 +326,7 @@ impl Peers {
     }
 
     /// Cuts stuck lanes, and has idle ones send a batch. In the view, suspects silent peers and
-    /// ends probations. Returns `true` if a peer became healthy, or one stopped to answer.
+    /// ends probations. Returns `true` if a peer became healthy, or one stopped answering.
     pub(super) fn sweep(&mut self, now: Instant) -> bool {
         let Self { peers, view, rules, woken, .. } = self;
         let mut changed = false;

@@ -86,7 +86,7 @@ impl Stage {
     /// Creates nodes whose wall clocks are ahead by these times.
     pub(crate) fn skewed(nodes: &[(&'static str, Duration)], rooms: RoomSettings) -> Self {
         let start = Instant::now();
-        // The other nodes have forgotten former processes of these.
+        // These processes are older than the wait for what their former ones answered.
         let now = start + 3 * SECOND;
         let rules = rooms.rules;
         let rooms = RoomSettings { records_commits: true, ..rooms };

@@ -253,7 +253,7 @@ mod tests {
         NodeEntry { draining, zone, ..member(id) }
     }
 
-    /// Returns the node `n0` with a view of these members, and the names of `rooms` owned rooms.
+    /// Returns node `n0` with a view of `members`, and the names of `rooms` rooms that it owns.
     fn owner(members: &str, rooms: usize) -> (Node, Vec<RoomName>) {
         let mut node = Node::new("n0", &["n0"]);
         set_view(&mut node, members);

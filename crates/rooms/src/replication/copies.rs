@@ -212,7 +212,7 @@ impl<M: Clone, C: Context> Step<'_, M, C> {
             self.send_item(sender, &Item::RoomCopied { room: room.as_str(), epoch: at.epoch, answer }, true);
         }
         if !accepted {
-            // The owner gives the room up, and asks for this copy.
+            // The owner takes another backup, or gives the room up and asks for this copy.
             if let Some(copy) = self.mesh.copies.get_mut(&room) {
                 copy.from.take_if(|from| from == sender);
             }

@@ -243,9 +243,9 @@ impl Room {
     }
 }
 
-/// Converts milliseconds. A number that does not fit becomes `i64::MAX / 4`, so that sums do.
+/// Converts milliseconds, at most `i64::MAX / 4`, so that sums fit.
 fn signed(time: u64) -> i64 {
-    i64::try_from(time).unwrap_or(i64::MAX / 4)
+    i64::try_from(time).unwrap_or(i64::MAX).min(i64::MAX / 4)
 }
 
 fn unsigned(time: i64) -> u64 {
